@@ -1,0 +1,36 @@
+"""Paceline runs benchmark suites, remembers every result, and says what changed and why."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from paceline import emit as emit
+    from paceline.errors import PacelineError as PacelineError
+    from paceline.model import Case as Case
+    from paceline.model import Metric as Metric
+    from paceline.model import Plan as Plan
+    from paceline.model import Record as Record
+    from paceline.model import Status as Status
+
+_HOMES = {
+    "emit": "paceline.emit",
+    "PacelineError": "paceline.errors",
+    "Case": "paceline.model",
+    "Metric": "paceline.model",
+    "Plan": "paceline.model",
+    "Record": "paceline.model",
+    "Status": "paceline.model",
+}
+
+__all__ = ["Case", "Metric", "PacelineError", "Plan", "Record", "Status", "__version__", "emit"]
+
+
+def __getattr__(name: str) -> object:
+    """Import public names when first used: benchmark scripts that need only `emit` pay for nothing else."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'paceline' has no attribute {name!r}")
+    module = import_module(home)
+    return module if home == f"paceline.{name}" else getattr(module, name)

@@ -1,0 +1,54 @@
+"""What a user can act on. Anything else is a bug and keeps its traceback.
+
+    PacelineError           one line: what, where, what to do; exit code 2
+    ├── ConfigError         one or more `Problem`s in the configuration files
+    ├── SelectionError      --only, --exclude or --shard chose nothing or made no sense
+    ├── SessionError        a session's directory: exists, missing, locked, unwritable
+    └── MissingExtra        a feature whose optional packages are not installed
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class PacelineError(Exception):
+    """An error that the user can act on; `str()` is what is printed."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Problem:
+    """One thing wrong in a configuration file."""
+
+    file: str
+    line: int
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}: " if self.file else ""
+        return f"{where}{self.path}: {self.message}" if self.path else f"{where}{self.message}"
+
+
+class ConfigError(PacelineError):
+    """All that is wrong in the configuration, a line each, in file order."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(dict.fromkeys(problems))
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class SelectionError(PacelineError):
+    """A selection that matches nothing or cannot be read."""
+
+
+class SessionError(PacelineError):
+    """A session's directory is not usable as asked."""
+
+
+class MissingExtra(PacelineError):
+    """An optional feature is asked for and its packages are not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs the {extra} extra: pip install 'paceline[{extra}]'")

@@ -1,0 +1,248 @@
+"""The types that flow: config → plan → record → series → finding → report. Nothing here is changed after it was made."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal
+
+RUN_DIR = "\x00run_dir\x00"
+"""Stands, in a case's strings, for the directory of one run of it; `Case.at` puts the directory in."""
+
+RECORD_SCHEMA = 1
+
+Scalar = str | int | float | bool | None
+Direction = Literal["lower", "higher"]
+Severity = Literal["fail", "warn"]
+CheckKind = Literal["exact_value", "min_value", "max_value"]
+CaseKind = Literal["entry", "data_setup"]
+
+
+class Status(StrEnum):
+    """How a case ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    REQUIREMENT_FAILED = "requirement_failed"
+    TIMEOUT = "timeout"
+    LAUNCH_ERROR = "launch_error"
+    INFRA_ERROR = "infra_error"
+    SKIPPED = "skipped"
+    INTERRUPTED = "interrupted"
+
+    @property
+    def ok(self) -> bool:
+        return self is Status.PASSED
+
+    @property
+    def finished(self) -> bool:
+        """Whether the benchmark itself came to an end, so that a resumed session keeps the record."""
+        return self in _FINISHED
+
+
+_FINISHED = frozenset({Status.PASSED, Status.FAILED, Status.REQUIREMENT_FAILED, Status.TIMEOUT})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where in the configuration something was written."""
+
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.file else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What a case takes while it runs; the scheduler never hands out more than the machine has."""
+
+    cpus: float = 1
+    gpus: int = 0
+    memory_bytes: int = 0
+    exclusive: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a case's process tree may not exceed; it is ended when it does."""
+
+    processes: int = 4096
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requirement:
+    """One bound on one metric; `tolerance` is relative and widens the bound."""
+
+    metric: str
+    kind: CheckKind
+    bound: Scalar
+    tolerance: float = 0.0
+    severity: Severity = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A requirement held against what was measured; `margin` is how far the value lies inside the bound (negative: outside)."""
+
+    metric: str
+    kind: CheckKind
+    bound: Scalar
+    actual: Scalar
+    margin: float | None
+    ok: bool
+    severity: Severity = "fail"
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One benchmark with all its parameters set: an entry, a cell of a matrix, a step of a data set-up."""
+
+    name: str
+    entry: str
+    key: str
+    fingerprint: str = ""
+    params: Mapping[str, Scalar] = field(default_factory=dict)
+    variant: str | None = None
+    version: str = "1"
+    kind: CaseKind = "entry"
+    argv: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    results_path: str = f"{RUN_DIR}/benchmark_results"
+    metrics_required: bool = True
+    timeout_s: float = 7200
+    grace_s: float = 5
+    resources: Resources = Resources()
+    limits: Limits = Limits()
+    cluster: Mapping[str, Any] | None = None
+    requirements: tuple[Requirement, ...] = ()
+    repeat: int = 1
+    warmup: int = 0
+    retries: int = 0
+    tags: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    delete_scratch: bool = True
+    sink_data: Mapping[str, Any] = field(default_factory=dict)
+    blocked: str | None = None
+    source: Source = Source()
+
+    @property
+    def runs(self) -> int:
+        """How many times its command runs for one record."""
+        return self.warmup + self.repeat
+
+    def at(self, text: str, run_dir: Path) -> str:
+        """One of the case's strings, with the directory of this run put in."""
+        return text.replace(RUN_DIR, str(run_dir))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkSpec:
+    """A sink as the plan has it: which class, its label, its options (with secrets; redacted when written)."""
+
+    type: str
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    required: bool = False
+    blocked: str | None = None
+    source: Source = Source()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All that a session will do, fully resolved."""
+
+    session: str
+    directory: Path
+    artifacts_dir: Path | None = None
+    setups: tuple[Case, ...] = ()
+    cases: tuple[Case, ...] = ()
+    sinks: tuple[SinkSpec, ...] = ()
+    secret_names: tuple[str, ...] = ()
+    secret_values: tuple[str, ...] = field(default=(), repr=False)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """What a number means. A metric with no direction is never judged."""
+
+    name: str
+    unit: str | None = None
+    direction: Direction | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """A metric's value in one record, with every sample it came from."""
+
+    value: Scalar
+    unit: str | None = None
+    direction: Direction | None = None
+    samples: tuple[Scalar, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """What happened when a case ran. Whether its numbers are good is a finding."""
+
+    session: str
+    case: Case
+    attempt: int
+    status: Status
+    reason: str = ""
+    started_at: str = ""
+    exec_time_s: float = 0.0
+    timings_s: Mapping[str, float] = field(default_factory=dict)
+    returncode: int | None = None
+    command: tuple[str, ...] = ()
+    metrics: Mapping[str, Measurement] = field(default_factory=dict)
+    params: Mapping[str, Any] = field(default_factory=dict)
+    requirements: tuple[Check, ...] = ()
+    environment: str = ""
+    revision: str = ""
+    warnings: tuple[str, ...] = ()
+    artifacts: tuple[str, ...] = ()
+
+
+Verdict = Literal["better", "worse", "same", "inconclusive"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What a judge says about one metric of one case."""
+
+    judge: str
+    case: str
+    metric: str
+    verdict: Verdict
+    effect: float | None = None
+    low: float | None = None
+    high: float | None = None
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A session's outcome; it decides the exit code. `records` may be read from disk one by one."""
+
+    plan: Plan
+    records: Sequence[Record]
+    findings: tuple[Finding, ...] = ()
+    counts: Mapping[Status, int] = field(default_factory=dict)
+    interrupted: bool = False
+
+    @property
+    def ok(self) -> bool:
+        no_failure = all(status.ok for status, count in self.counts.items() if count)
+        return no_failure and not self.interrupted and not any(f.verdict == "worse" for f in self.findings)
+
+    @property
+    def exit_code(self) -> int:
+        return 130 if self.interrupted else 0 if self.ok else 1
