@@ -1,0 +1,267 @@
+"""What Paceline itself costs, as ratios measured in one run.
+
+    python benchmarks/overhead.py            all measurements, a few minutes
+    python benchmarks/overhead.py --quick    fewer entries, for a first look
+
+An absolute time says little on a busy machine, so each figure stands beside its yardstick, measured in turn with it.
+"""
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+SCRIPT = """\
+import json, sys
+from pathlib import Path
+where = Path(sys.argv[sys.argv.index("--benchmark-results-path") + 1])
+where.mkdir(parents=True, exist_ok=True)
+(where / "metrics.json").write_text(json.dumps({"value": 1}))
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of the table: a figure, its bound, and what it was measured against."""
+
+    what: str
+    figure: float
+    bound: float
+    unit: str
+    detail: str
+
+    @property
+    def met(self) -> bool:
+        return self.figure <= self.bound
+
+
+def environment() -> dict[str, str]:
+    """Bytecode is written and used, as on any user's machine."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def cpu_s(argv: Sequence[str], cwd: Path) -> float:
+    """User and system seconds of one command."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(argv, cwd=cwd, env=environment(), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
+
+
+def in_turn(repeats: int, *measures: Callable[[], float]) -> list[float]:
+    """The median of each measure, taken in turn so that a change of load meets all of them."""
+    readings: list[list[float]] = [[] for _ in measures]
+    for measure in measures:
+        measure()
+    for _ in range(repeats):
+        for kept, measure in zip(readings, measures, strict=True):
+            kept.append(measure())
+    return [statistics.median(kept) for kept in readings]
+
+
+def suite(count: int, results_dir: Path) -> str:
+    entry = """\
+  - name: entry_{number}
+    script: trivial.py
+    args: --iterations {number}
+    timeout_s: 300
+    tags: [smoke, group_{group}]
+    requirements:
+      - metric: value
+        min_value: 1
+"""
+    head = f"results_dir: {results_dir}\nentries:\n"
+    return head + "".join(entry.format(number=number, group=number % 10) for number in range(count))
+
+
+def write_suite(directory: Path, count: int) -> Path:
+    (directory / "trivial.py").write_text(SCRIPT)
+    path = directory / f"suite_{count}.yaml"
+    path.write_text(suite(count, directory / "results"))
+    return path
+
+
+def measure_start(directory: Path, repeats: int) -> list[Row]:
+    """`--version`, `--help` and `plan` beside the import of click."""
+    python = sys.executable
+    thousand, four_thousand = write_suite(directory, 1000), write_suite(directory, 4000)
+
+    def run(*words: str) -> Callable[[], float]:
+        return lambda: cpu_s([python, *words], directory)
+
+    click, version, help_text, plan, plan_4000 = in_turn(
+        repeats,
+        run("-c", "import click"),
+        run("-m", "paceline", "--version"),
+        run("-m", "paceline", "--help"),
+        run("-m", "paceline", "plan", str(thousand)),
+        run("-m", "paceline", "plan", str(four_thousand)),
+    )
+    against = f"CPU, beside {click * 1000:.0f} ms of `import click`"
+    return [
+        Row(what="paceline --version", figure=version / click, bound=2, unit="x", detail=against),
+        Row(what="paceline --help", figure=help_text / click, bound=2, unit="x", detail=against),
+        Row(what="paceline plan, 1,000 entries", figure=plan / click, bound=20, unit="x", detail=against),
+        Row(
+            what="paceline plan, 4,000 over 1,000 entries",
+            figure=plan_4000 / plan,
+            bound=4.4,
+            unit="x",
+            detail="CPU; linear is at most 4",
+        ),
+    ]
+
+
+def bare_loop_s(directory: Path, count: int) -> float:
+    """The same commands in the plainest loop there is."""
+    started = time.perf_counter()
+    for number in range(count):
+        out = directory / "bare" / str(number)
+        argv = [sys.executable, str(directory / "trivial.py"), "--benchmark-results-path", str(out)]
+        subprocess.run(
+            argv, check=True, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL
+        )
+    return time.perf_counter() - started
+
+
+class Stopwatch:
+    """A listener that notes when the first case began and the last one ended, and what we used in between."""
+
+    def __init__(self) -> None:
+        self.started_s = self.ended_s = 0.0
+        self.cpu_started_s = self.cpu_ended_s = 0.0
+        self.rss_bytes: list[int] = []
+
+    def session_started(self, plan: object, kept: int) -> None: ...
+
+    def case_started(self, *_: object) -> None:
+        if not self.started_s:
+            self.started_s, self.cpu_started_s = time.perf_counter(), own_cpu_s()
+
+    def run_started(self, *_: object) -> None: ...
+
+    def case_finished(self, *_: object) -> None:
+        self.ended_s, self.cpu_ended_s = time.perf_counter(), own_cpu_s()
+        self.rss_bytes.append(own_rss_bytes())
+
+    def note(self, text: str) -> None:
+        print(text, file=sys.stderr)
+
+    def session_finished(self, *_: object) -> None: ...
+
+
+def own_cpu_s() -> float:
+    """CPU of this process and of the wardens below it, without the benchmarks they ran."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    total = time.process_time()
+    for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+        with suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            total += (int(fields[11]) + int(fields[12])) / ticks
+    return total
+
+
+def own_rss_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+def session(config: Path, name: str) -> Stopwatch:
+    from paceline.session import Request, run
+
+    watch = Stopwatch()
+    report = run(Request(configs=(config,), session_name=name), watch)
+    if not report.ok:
+        raise SystemExit(f"the measured session failed: {dict(report.counts)}")
+    return watch
+
+
+def measure_session(directory: Path, count: int, rounds: int) -> list[Row]:
+    """A session of trivial entries with every collector on beside a bare loop, in turn."""
+    config = write_suite(directory, count)
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    session(write_suite(directory, 5), "warm")
+    ratios, cpus_ms = [], []
+    for number in range(rounds):
+        before = bare_loop_s(directory, count // 2)
+        watch = session(config, f"timed-{number}")
+        after = bare_loop_s(directory, count - count // 2)
+        ratios.append((watch.ended_s - watch.started_s) / (before + after))
+        cpus_ms.append((watch.cpu_ended_s - watch.cpu_started_s) / count * 1000)
+    bare_ms = (before + after) / count * 1000
+    return [
+        Row(
+            what=f"session of {count} trivial entries",
+            figure=statistics.median(ratios),
+            bound=1.5,
+            unit="x",
+            detail=f"wall, beside a bare loop ({bare_ms:.1f} ms each)",
+        ),
+        Row(
+            what="our CPU a case", figure=statistics.median(cpus_ms), bound=5, unit="ms", detail="runner and warden"
+        ),
+    ]
+
+
+def measure_memory(directory: Path, count: int) -> list[Row]:
+    """The runner's memory after many entries, beside its memory after a tenth of them; and after a flood of output."""
+    many = directory / "many.yaml"
+    commands = "".join(f"  - {{name: e{number}, command: ['true']}}\n" for number in range(count))
+    many.write_text(f"results_dir: {directory / 'results'}\nentries:\n{commands}")
+    watch = session(many, "many")
+    flood = directory / "flood.yaml"
+    code = "import sys; [sys.stdout.buffer.write(b'x' * 99 + b'\\\\n') for _ in range(10_737_418)]"
+    flood.write_text(
+        f"results_dir: {directory / 'results'}\nentries:\n"
+        f"  - {{name: before, command: ['true']}}\n"
+        f"  - {{name: flood, command: ['{sys.executable}', '-c', \"{code}\"]}}\n"
+    )
+    flooded = session(flood, "flood")
+    tenth = watch.rss_bytes[count // 10]
+    return [
+        Row(
+            what=f"memory after {count:,} entries",
+            figure=watch.rss_bytes[-1] / tenth,
+            bound=1.1,
+            unit="x",
+            detail=f"RSS, beside {tenth / 1e6:.0f} MB after {count // 10:,} entries of the same session",
+        ),
+        Row(
+            what="memory after a benchmark printed 1 GB",
+            figure=flooded.rss_bytes[-1] / flooded.rss_bytes[0],
+            bound=1.1,
+            unit="x",
+            detail=f"RSS, beside {flooded.rss_bytes[0] / 1e6:.0f} MB before it",
+        ),
+    ]
+
+
+def show(rows: Sequence[Row]) -> None:
+    print(f"{'what':<42} {'figure':>9}  {'bound':>7}  {'':<4} measured as")
+    for row in rows:
+        mark = "ok" if row.met else "OVER"
+        print(f"{row.what:<42} {row.figure:>7.2f} {row.unit:<2} {row.bound:>6g} {row.unit:<2} {mark:<4} {row.detail}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="fewer entries and repeats")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="paceline-overhead-") as where:
+        directory = Path(where)
+        rows = measure_start(directory, 3 if args.quick else 9)
+        rows += measure_session(directory, 50 if args.quick else 200, 1 if args.quick else 3)
+        rows += measure_memory(directory, 500 if args.quick else 10_000)
+    show(rows)
+    return 0 if all(row.met for row in rows) else 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,40 @@
+"""Ctrl-C and its relatives: the first ends what runs cleanly, the second ends it at once."""
+
+import signal
+import threading
+from collections.abc import Iterable
+from types import FrameType, TracebackType
+
+from paceline.run.process import Warden
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Stopper:
+    """While entered, signals set `event` and stop the wardens instead of ending the process."""
+
+    def __init__(self, wardens: Iterable[Warden]) -> None:
+        self.event = threading.Event()
+        self._wardens = tuple(wardens)
+        self._before: dict[signal.Signals, signal.Handlers | object] = {}
+
+    def stop(self) -> None:
+        """Ask for a clean end; asked again, for an immediate one."""
+        again = self.event.is_set()
+        self.event.set()
+        for warden in self._wardens:
+            warden.stop(now=again)
+
+    def __enter__(self) -> "Stopper":
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self.stop()
