@@ -51,7 +51,9 @@ def environment() -> dict[str, str]:
 def cpu_s(argv: Sequence[str], cwd: Path) -> float:
     """User and system seconds of one command."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(argv, cwd=cwd, env=environment(), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    subprocess.run(
+        argv, cwd=cwd, env=environment(), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
 
@@ -127,7 +129,12 @@ def bare_loop_s(directory: Path, count: int) -> float:
         out = directory / "bare" / str(number)
         argv = [sys.executable, str(directory / "trivial.py"), "--benchmark-results-path", str(out)]
         subprocess.run(
-            argv, check=True, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL
+            argv,
+            check=True,
+            env=environment(),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
         )
     return time.perf_counter() - started
 
@@ -205,7 +212,11 @@ def measure_session(directory: Path, count: int, rounds: int) -> list[Row]:
             detail=f"wall, beside a bare loop ({bare_ms:.1f} ms each)",
         ),
         Row(
-            what="our CPU a case", figure=statistics.median(cpus_ms), bound=5, unit="ms", detail="runner and warden"
+            what="our CPU a case",
+            figure=statistics.median(cpus_ms),
+            bound=5,
+            unit="ms",
+            detail="runner and warden",
         ),
     ]
 
@@ -247,11 +258,15 @@ def show(rows: Sequence[Row]) -> None:
     print(f"{'what':<42} {'figure':>9}  {'bound':>7}  {'':<4} measured as")
     for row in rows:
         mark = "ok" if row.met else "OVER"
-        print(f"{row.what:<42} {row.figure:>7.2f} {row.unit:<2} {row.bound:>6g} {row.unit:<2} {mark:<4} {row.detail}")
+        print(
+            f"{row.what:<42} {row.figure:>7.2f} {row.unit:<2} {row.bound:>6g} {row.unit:<2} {mark:<4} {row.detail}"
+        )
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="fewer entries and repeats")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="paceline-overhead-") as where:

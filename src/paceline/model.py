@@ -230,18 +230,23 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """A session's outcome; it decides the exit code. `records` may be read from disk one by one."""
+    """A session's outcome; it decides the exit code.
+
+    `records` may be read from disk one by one. `unfinished` says why the session ended before all cases had run.
+    """
 
     plan: Plan
     records: Sequence[Record]
     findings: tuple[Finding, ...] = ()
     counts: Mapping[Status, int] = field(default_factory=dict)
     interrupted: bool = False
+    unfinished: str = ""
 
     @property
     def ok(self) -> bool:
         no_failure = all(status.ok for status, count in self.counts.items() if count)
-        return no_failure and not self.interrupted and not any(f.verdict == "worse" for f in self.findings)
+        complete = not self.interrupted and not self.unfinished
+        return no_failure and complete and not any(f.verdict == "worse" for f in self.findings)
 
     @property
     def exit_code(self) -> int:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import Workplace
+
+from workplace import Workplace
 
 PASS = """
 import pathlib, sys
@@ -116,7 +117,9 @@ def test_background_child_of_a_passed_script_is_a_warning(
 
 
 def test_deadline_holds_when_the_script_closes_its_output(place: Workplace, marker: str) -> None:
-    one_entry(place, "import os, time\nos.close(1); os.close(2)\ntime.sleep(600)\n", "timeout_s: 1", "grace_s: 0.5")
+    one_entry(
+        place, "import os, time\nos.close(1); os.close(2)\ntime.sleep(600)\n", "timeout_s: 1", "grace_s: 0.5"
+    )
     assert run(place, marker).returncode == 1
     check_session(place, "timeout")
 
@@ -141,7 +144,11 @@ def test_a_gigabyte_of_output_leaves_the_runner_small(place: Workplace) -> None:
             print("PEAK", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
     """
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], cwd=place.path, capture_output=True, text=True, timeout=170
+        [sys.executable, "-c", textwrap.dedent(code)],
+        cwd=place.path,
+        capture_output=True,
+        text=True,
+        timeout=170,
     )
     check_session(place, "passed")
     assert (place.path / "results/s/fault/logs/stdout.log").stat().st_size == 1 << 30
@@ -196,7 +203,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A real file system of 8 MiB."""
     mounted = tmp_path / "small"
     mounted.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(mounted)], capture_output=True)
+    done = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(mounted)], capture_output=True
+    )
     if done.returncode != 0:
         pytest.skip(f"mounting a small tmpfs needs privileges: {done.stderr.decode().strip()}")
     yield mounted
@@ -217,7 +226,9 @@ def test_full_disk_keeps_the_record_and_the_session_goes_on(place: Workplace, sm
     assert "No space left" in (session / "fault/logs/stderr.log").read_text()
 
 
-def test_disk_full_of_logs_ends_the_session_with_a_record_and_resumes(place: Workplace, small_disk: Path) -> None:
+def test_disk_full_of_logs_ends_the_session_with_a_record_and_resumes(
+    place: Workplace, small_disk: Path
+) -> None:
     one_entry(place, PASS + "sys.stdout.buffer.write(b'x' * (32 << 20))\n")
     done = place.run("run", "suite.yaml", "--session-name", "s", "--results-dir", small_disk)
     assert "Traceback" not in done.stderr
@@ -239,7 +250,10 @@ def test_results_directory_that_cannot_be_made(place: Workplace) -> None:
 
 
 def test_script_that_removes_its_own_directory_still_gets_a_record(place: Workplace, marker: str) -> None:
-    one_entry(place, "import os, pathlib, shutil\nshutil.rmtree(pathlib.Path(os.environ['PACELINE_RESULTS_PATH']).parent)\n")
+    one_entry(
+        place,
+        "import os, pathlib, shutil\nshutil.rmtree(pathlib.Path(os.environ['PACELINE_RESULTS_PATH']).parent)\n",
+    )
     assert run(place, marker).returncode == 1
     check_session(place, "failed")
 
@@ -272,7 +286,10 @@ where = pathlib.Path(sys.argv[sys.argv.index("--benchmark-results-path") + 1])
 
 
 def test_runner_killed_at_random_moments_loses_and_repeats_nothing(
-    place: Workplace, marker: str, marked_processes: Callable[[str], list[int]], monkeypatch: pytest.MonkeyPatch
+    place: Workplace,
+    marker: str,
+    marked_processes: Callable[[str], list[int]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """25 times `kill -9` and `--resume`: every case ends with one record, nothing finished runs twice, no orphan."""
     name, _, value = marker.partition("=")
@@ -310,7 +327,9 @@ def test_runner_killed_at_random_moments_loses_and_repeats_nothing(
 
 
 def test_first_interrupt_ends_cleanly_and_the_session_resumes(place: Workplace) -> None:
-    place.write("scripts/wait.py", PASS + "import time\nprint('ready', flush=True)\ntime.sleep(float(sys.argv[1]))\n")
+    place.write(
+        "scripts/wait.py", PASS + "import time\nprint('ready', flush=True)\ntime.sleep(float(sys.argv[1]))\n"
+    )
     place.write(
         "suite.yaml",
         "entries:\n  - {name: a, script: wait.py, args: ['0']}\n  - {name: b, script: wait.py, args: ['${WAIT:-60}']}\n"
@@ -333,7 +352,8 @@ def test_first_interrupt_ends_cleanly_and_the_session_resumes(place: Workplace) 
 
 
 def test_second_interrupt_is_immediate(place: Workplace) -> None:
-    code = "import signal, sys, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nprint('ready', flush=True)\ntime.sleep(600)\n"
+    ignore = "import signal, sys, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    code = ignore + "print('ready', flush=True)\ntime.sleep(600)\n"
     place.write("scripts/stubborn.py", code)
     place.write("suite.yaml", "grace_s: 300\nentries:\n  - {name: a, script: stubborn.py}\n")
     runner = place.start("run", "suite.yaml", "--session-name", "s")

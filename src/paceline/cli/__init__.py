@@ -1,1 +1,96 @@
-def main() -> None: ...
+"""The command line: one module a command, imported when it is used."""
+
+import os
+import sys
+from importlib import import_module
+from typing import TextIO
+
+import click
+
+from paceline import __version__
+from paceline.errors import ConfigError, PacelineError
+
+INTERRUPTED = 130
+HELP_OPTIONS = ["-h", "--help"]
+
+# Name → one line of help. The module of the same name holds `command`; listing them imports none.
+COMMANDS = {
+    "init": "Write a small, commented suite to start from.",
+    "plan": "Show what would run, and all that is wrong with it, without doing anything.",
+    "run": "Run a suite: every case gets its record, the session its report.",
+    "list": "List the sessions of a results directory.",
+    "show": "Show the report of a session that is over, or of one that was cut short.",
+    "schema": "Print the JSON Schema of the configuration, the plan, a record or the report.",
+    "completion": "Print the script that lets a shell complete paceline's commands and options.",
+}
+
+
+class LazyGroup(click.Group):
+    """Knows its commands by name and line of help, so that help and version cost no imports."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        found = import_module(f"paceline.cli.{cmd_name}").command
+        return found if isinstance(found, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+EPILOG = """\b
+Examples:
+  paceline init                      write paceline.yaml and a script beside it
+  paceline plan                      what would run, and every mistake at once
+  paceline run                       run ./paceline.yaml
+  paceline run nightly.yaml --only 'tag:fast' --jobs 2
+  paceline show                      the newest session's report
+"""
+
+
+@click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": HELP_OPTIONS})
+@click.version_option(__version__, message="paceline %(version)s")
+def cli() -> None:
+    """Run benchmark suites, keep every result, and see what failed and why.
+
+    Exit codes: 0 all passed, 1 something failed, 2 usage or configuration, 130 interrupted.
+    """
+
+
+def main() -> None:
+    """The `paceline` program."""
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the terminal's encoding lacks is shown escaped; it never ends a command.
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    code = _invoke()
+    _flush(sys.stdout)
+    sys.exit(code)
+
+
+def _invoke() -> int:
+    try:
+        result = cli.main(prog_name="paceline", standalone_mode=False)
+    except click.Abort:
+        return INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except PacelineError as error:
+        # Configuration errors begin with file:line, where editors and CI look for it.
+        click.echo(str(error) if isinstance(error, ConfigError) else f"paceline: {error}", err=True)
+        return error.exit_code
+    return result if isinstance(result, int) else 0
+
+
+def _flush(stream: TextIO) -> None:
+    """Write out what is buffered; a reader that has gone, as in `paceline plan | head`, is no error."""
+    try:
+        stream.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -8,24 +8,21 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
-from signal import Signals
+from typing import Any
 
-from paceline import metrics as known
 from paceline.errors import PacelineError
-from paceline.model import Case, Measurement, Record, Scalar, Status
+from paceline.model import Case, Measurement, Record, Status
 from paceline.record.directory import SessionDir
-from paceline.record.events import EventLog
+from paceline.record.events import EventLog, utc_now
 from paceline.record.redact import Redactor
 from paceline.run.collectors import SystemCollector, make_collectors, write_samples
 from paceline.run.listener import Listener
+from paceline.run.outcome import Run, measurements, notes, usage_metrics, verdict
 from paceline.run.output import OutputLog
-from paceline.run.process import Command, Exit, Usage, Warden
+from paceline.run.process import Command, Warden
 from paceline.run.scheduler import Grant
-from paceline.run.script_output import ScriptOutput, read
-
-Samples = dict[str, list[Scalar]]
+from paceline.run.script_output import read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,29 +41,20 @@ class Bench:
     stopping: Callable[[], bool] = lambda: False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
-    """One execution of a case's command: a warm-up, a repetition, or the only one."""
-
-    exit: Exit
-    output: ScriptOutput
-    collected: Mapping[str, float]
-    warnings: tuple[str, ...]
-    status: Status
-    reason: str
+Tasks = tuple[Mapping[str, Any], ...]
 
 
-def run_case(case: Case, warden: Warden, grant: Grant, bench: Bench) -> Record:
-    """Run a case, again after infrastructure faults as often as it allows, and return the last attempt's record."""
+def run_case(case: Case, warden: Warden, grant: Grant, bench: Bench) -> tuple[Record, Tasks]:
+    """Run a case, again after infrastructure faults as often as it allows; the last attempt's record and its tasks."""
     attempt = bench.directory.next_attempt(case)
     for retries_left in range(case.retries, -1, -1):
-        record = _guarded_attempt(case, attempt, warden, grant, bench)
+        record, tasks = _guarded_attempt(case, attempt, warden, grant, bench)
         if record.status is not Status.INFRA_ERROR or not retries_left or bench.stopping():
             break
         bench.directory.write_record(record)
         bench.events.write("retry", case=case.name, attempt=attempt, reason=record.reason)
         attempt = bench.directory.next_attempt(case)
-    return record
+    return record, tasks
 
 
 def unrun_record(case: Case, status: Status, reason: str, bench: Bench) -> Record:
@@ -74,19 +62,22 @@ def unrun_record(case: Case, status: Status, reason: str, bench: Bench) -> Recor
     return _redacted(_blank(case, bench.directory.next_attempt(case), bench, status, reason), bench.redactor)
 
 
-def _guarded_attempt(case: Case, attempt: int, warden: Warden, grant: Grant, bench: Bench) -> Record:
+def _guarded_attempt(
+    case: Case, attempt: int, warden: Warden, grant: Grant, bench: Bench
+) -> tuple[Record, Tasks]:
     refusal = _refusal(case, grant)
     if refusal:
-        return _redacted(_blank(case, attempt, bench, Status.LAUNCH_ERROR, refusal), bench.redactor)
+        return _redacted(_blank(case, attempt, bench, Status.LAUNCH_ERROR, refusal), bench.redactor), ()
+    tasks: Tasks = ()
     try:
-        record = _Attempt(case, attempt, warden, grant, bench).record()
+        record, tasks = _Attempt(case, attempt, warden, grant, bench).record()
     except PacelineError:
         raise
     except Exception as bug:  # noqa: BLE001 - one case's fault, even if it is ours, must not end the session
         bench.events.write("bug", case=case.name, traceback=bench.redactor.text(traceback.format_exc()))
         reason = f"{type(bug).__name__}: {bug} (the traceback is in events.jsonl)"
         record = _blank(case, attempt, bench, Status.INFRA_ERROR, reason)
-    return _redacted(record, bench.redactor)
+    return _redacted(record, bench.redactor), tasks
 
 
 def _refusal(case: Case, grant: Grant) -> str | None:
@@ -109,11 +100,11 @@ class _Attempt:
         self._log: OutputLog | None = None
         self._timings_s: dict[str, float] = {}
 
-    def record(self) -> Record:
+    def record(self) -> tuple[Record, Tasks]:
         entry_dir = self._bench.directory.prepare(self._case)
         command = [self._bench.redactor.text(word) for word in self._argv(entry_dir)]
         self._bench.listener.case_started(self._case, command, entry_dir, self._tail)
-        started = _now()
+        started = utc_now()
         begun = time.monotonic()
         runs: list[Run] = []
         with ExitStack() as stack:
@@ -126,13 +117,14 @@ class _Attempt:
             record = _blank(self._case, self._number, self._bench, Status.INFRA_ERROR, fault)
         else:
             record = self._combined(runs)
-        return replace(
+        complete = replace(
             record,
             started_at=started,
             command=tuple(command),
             timings_s={name: round(value, 6) for name, value in self._timings_s.items()},
             artifacts=self._bench.directory.artifacts(self._case),
         )
+        return complete, runs[-1].output.tasks if runs else ()
 
     def _start_cluster(self, stack: ExitStack, entry_dir: Path) -> str | None:
         """Start the entry's own Ray cluster if it has one; what went wrong, or None."""
@@ -156,7 +148,7 @@ class _Attempt:
         labels = _labels(self._case)
         for position, label in enumerate(labels):
             if label:
-                self._bench.listener.run_started(self._case, label)
+                self._bench.listener.run_started(self._case, _spoken(self._case, position))
             run = self._run_once(label)
             if position >= self._case.warmup or run.status is not Status.PASSED:
                 runs.append(run)
@@ -176,17 +168,17 @@ class _Attempt:
             for collector in collectors:
                 stack.enter_context(collector)
             with system:
-                ended = self._warden.run(command, log.write)
+                ended = self._warden.run(command, log.write, cancelled=self._bench.stopping)
         self._bench.directory.unmark_running(self._case)
         write_samples(run_dir / "resources.csv", ended.usage.samples)
         output = read(Path(self._case.at(self._case.results_path, run_dir)))
-        status, reason = _verdict(self._case, ended, output, log.tail(1))
+        status, reason = verdict(self._case, ended, output, log.tail(1))
         collected = {name: value for part in collectors for name, value in part.metrics().items()}
-        warnings = (*_notes(ended, output, log), *(note for part in collectors for note in part.warnings()))
+        warnings = (*notes(ended, output, log), *(note for part in collectors for note in part.warnings()))
         return Run(
             exit=ended,
             output=output,
-            collected={**_usage_metrics(ended.usage), **system.metrics(ended.usage), **collected},
+            collected={**usage_metrics(ended.usage), **system.metrics(ended.usage), **collected},
             warnings=(*warnings, *system.warnings(ended.usage)),
             status=status,
             reason=reason,
@@ -226,7 +218,6 @@ class _Attempt:
     def _combined(self, runs: Sequence[Run]) -> Record:
         """One record out of all counted runs; the last one decides the status."""
         last = runs[-1]
-        samples, units = _gather(runs)
         walls_s = [run.exit.usage.wall_s for run in runs]
         self._timings_s["run"] = sum(walls_s)
         record = _blank(self._case, self._number, self._bench, last.status, last.reason)
@@ -234,7 +225,7 @@ class _Attempt:
             record,
             exec_time_s=round(statistics.median(walls_s), 6),
             returncode=last.exit.returncode,
-            metrics={name: _measurement(name, values, units.get(name)) for name, values in samples.items()},
+            metrics=measurements(runs),
             params=last.output.params,
             warnings=tuple(dict.fromkeys(note for run in runs for note in run.warnings)),
         )
@@ -247,91 +238,10 @@ def _labels(case: Case) -> list[str | None]:
     return [*warmups, *(f"repeat-{number}" for number in range(1, case.repeat + 1))]
 
 
-def _verdict(case: Case, ended: Exit, output: ScriptOutput, tail: Sequence[str]) -> tuple[Status, str]:
-    """What an exit means, before any requirement is looked at."""
-    if ended.reason == "timeout":
-        return Status.TIMEOUT, f"exceeded its timeout of {case.timeout_s:g} s"
-    if ended.reason != "exited":
-        statuses = {"launch_error": Status.LAUNCH_ERROR, "stopped": Status.INTERRUPTED, "lost": Status.INFRA_ERROR}
-        return statuses.get(ended.reason, Status.FAILED), ended.message
-    if ended.returncode:
-        said = f": {tail[0].strip()}" if tail and tail[0].strip() else ""
-        return Status.FAILED, f"{_describe_returncode(ended.returncode)}{said}"
-    if case.metrics_required and not output.has_metrics:
-        why = f" ({'; '.join(output.problems)})" if output.problems else ""
-        where = "the directory given by --benchmark-results-path"
-        return Status.FAILED, f"exited 0 but left no usable metrics.json in {where}{why}"
-    if output.metrics.get("is_success") is False:
-        return Status.FAILED, "exited 0 but its metrics.json says is_success: false"
-    return Status.PASSED, ""
-
-
-def _describe_returncode(returncode: int) -> str:
-    if returncode > 0:
-        return f"exit code {returncode}"
-    try:
-        return f"killed by {Signals(-returncode).name}"
-    except ValueError:
-        return f"killed by signal {-returncode}"
-
-
-def _notes(ended: Exit, output: ScriptOutput, log: OutputLog) -> tuple[str, ...]:
-    notes = list(output.problems)
-    if ended.leftovers:
-        notes.append(f"background processes outlived the command and were ended: {', '.join(ended.leftovers)}")
-    if log.warning:
-        notes.append(log.warning)
-    return tuple(notes)
-
-
-def _usage_metrics(usage: Usage) -> dict[str, float]:
-    return {
-        "exec_time_s": round(usage.wall_s, 6),
-        "cpu_user_s": usage.cpu_user_s,
-        "cpu_system_s": usage.cpu_system_s,
-        "peak_memory_bytes": usage.peak_memory_bytes,
-        "mean_memory_bytes": usage.mean_memory_bytes,
-        "io_read_bytes": usage.io_read_bytes,
-        "io_write_bytes": usage.io_write_bytes,
-        "voluntary_context_switches": usage.voluntary_context_switches,
-        "involuntary_context_switches": usage.involuntary_context_switches,
-    }
-
-
-def _gather(runs: Sequence[Run]) -> tuple[Samples, dict[str, str]]:
-    """All samples of each metric over the runs; what the script says wins over what we measured."""
-    samples: Samples = {}
-    units: dict[str, str] = {}
-    for run in runs:
-        units.update(run.output.units)
-        for name, value in {**run.collected, **run.output.metrics}.items():
-            samples.setdefault(name, []).extend(value if isinstance(value, tuple) else (value,))
-    return samples, units
-
-
-def _measurement(name: str, samples: Sequence[Scalar], unit: str | None) -> Measurement:
-    metric = known.describe(name, unit)
-    return Measurement(
-        value=_representative(samples), unit=metric.unit, direction=metric.direction, samples=tuple(samples)
-    )
-
-
-def _representative(samples: Sequence[Scalar]) -> Scalar:
-    """The median of numbers; a flag only if all agree it is set; of anything else the last."""
-    if not samples:
-        return None
-    if all(isinstance(value, bool) for value in samples):
-        return all(samples)
-    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in samples):
-        return _median([value for value in samples if isinstance(value, int | float)])
-    return samples[-1]
-
-
-def _median(numbers: Sequence[float]) -> float:
-    """The median; not a number as soon as one sample is none, since sorting would hide it."""
-    if any(number != number for number in numbers):
-        return float("nan")
-    return numbers[0] if len(numbers) == 1 else statistics.median(numbers)
+def _spoken(case: Case, position: int) -> str:
+    if position < case.warmup:
+        return f"warmup {position + 1}/{case.warmup}"
+    return f"repeat {position - case.warmup + 1}/{case.repeat}"
 
 
 def _blank(case: Case, attempt: int, bench: Bench, status: Status, reason: str) -> Record:
@@ -341,7 +251,7 @@ def _blank(case: Case, attempt: int, bench: Bench, status: Status, reason: str) 
         attempt=attempt,
         status=status,
         reason=reason,
-        started_at=_now(),
+        started_at=utc_now(),
         environment=bench.environment_id,
         revision=bench.revision,
     )
@@ -364,6 +274,3 @@ def _masked(measurement: Measurement, redactor: Redactor) -> Measurement:
         measurement, value=redactor.data(measurement.value), samples=redactor.data(measurement.samples)
     )
 
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import FrameType, TracebackType
 
 from paceline.run.process import Warden
@@ -11,11 +11,16 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopper:
-    """While entered, signals set `event` and stop the wardens instead of ending the process."""
+    """While entered, signals set `event` and stop the wardens instead of ending the process.
 
-    def __init__(self, wardens: Iterable[Warden]) -> None:
+    `tell(again)` is called from the signal handler: it must take no lock.
+    """
+
+    def __init__(self, wardens: Iterable[Warden], tell: Callable[[bool], None]) -> None:
         self.event = threading.Event()
+        self.signalled = False
         self._wardens = tuple(wardens)
+        self._tell = tell
         self._before: dict[signal.Signals, signal.Handlers | object] = {}
 
     def stop(self) -> None:
@@ -37,4 +42,6 @@ class Stopper:
             signal.signal(number, handler)  # type: ignore[arg-type]
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        self._tell(self.signalled)
+        self.signalled = True
         self.stop()

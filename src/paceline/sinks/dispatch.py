@@ -39,7 +39,10 @@ class Courier:
             self._calls.put_nowait((method, argument))
         except queue.Full:
             self.failures += 1
-            self._say("full", f"sink {self.spec.name}: too slow, results are left out; they are in the session's files")
+            self._say(
+                "full",
+                f"sink {self.spec.name}: too slow, results are left out; they are in the session's files",
+            )
 
     def finish(self, deadline: float) -> None:
         """Wait for what was sent; say what did not get through."""
@@ -47,7 +50,9 @@ class Courier:
         self._thread.join(max(0.0, deadline - monotonic()))
         if self._thread.is_alive():
             self.failures += 1
-            self._note(f"sink {self.spec.name}: still busy at the end of the session, {self._calls.qsize()} calls undelivered")
+            self._note(
+                f"sink {self.spec.name}: still busy at the end of the session, {self._calls.qsize()} calls undelivered"
+            )
 
     def _thread_end(self) -> None:
         try:

@@ -1,0 +1,97 @@
+"""`paceline plan`: what a run would do, printed and not done."""
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from paceline.cli.inputs import SuiteCommand, make_request, suite_inputs
+from paceline.cli.listing import plan_lines
+from paceline.errors import ConfigError
+
+if TYPE_CHECKING:
+    from paceline.model import Plan
+    from paceline.session import Request
+
+EPILOG = """\b
+Examples:
+  paceline plan                              what ./paceline.yaml would run
+  paceline plan base.yaml laptop.yaml        two files, merged
+  paceline plan nightly.yaml --only tag:fast
+  paceline plan base.yaml laptop.yaml --explain | grep timeout_s
+  paceline plan nightly.yaml --json | python -m json.tool
+
+\b
+Nothing is written and no secret is shown. Each mistake is one line on standard error,
+'file:line: path: what is wrong'; with any, the exit code is 2.
+"""
+
+
+@click.command("plan", cls=SuiteCommand, epilog=EPILOG)
+@suite_inputs
+@click.option("--json", "as_json", is_flag=True, help="Print the plan as JSON.")
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Print every value of the merged configuration with the file and line that set it.",
+)
+def command(*, as_json: bool, explain: bool, **options: Any) -> int:
+    """Resolve CONFIG files as `paceline run` would, and print each case it would run."""
+    request = make_request(options)
+    if as_json:
+        return _print_json(request)
+    return _print_explained(request) if explain else _print_listing(request)
+
+
+def _print_listing(request: "Request") -> int:
+    from paceline.record.redact import Redactor
+    from paceline.session import prepare
+
+    plan = prepare(request)
+    text = "\n".join(plan_lines(plan)) + "\n"
+    sys.stdout.write(Redactor(plan.secret_values).text(text))
+    return _print_errors(plan)
+
+
+def _print_explained(request: "Request") -> int:
+    from paceline.config.explain import explain
+    from paceline.record.redact import Redactor
+    from paceline.session import load_config, prepare
+
+    loaded = load_config(request)
+    plan = prepare(request, loaded)
+    mask = Redactor(plan.secret_values).text
+    sys.stdout.writelines(
+        f"{mask(path)} = {mask(value)}  ({where})\n" for path, value, where in explain(loaded)
+    )
+    return _print_errors(plan)
+
+
+def _print_json(request: "Request") -> int:
+    """Errors are part of the JSON, also those that leave no plan."""
+    from paceline.plan import plan_json
+    from paceline.record.codec import dump
+    from paceline.record.redact import Redactor
+    from paceline.session import prepare
+
+    try:
+        plan = prepare(request)
+    except ConfigError as error:
+        problems = [str(problem) for problem in error.problems]
+        _write_bytes(dump({"session": request.session_name or "", "cases": [], "errors": problems}))
+        raise
+    _write_bytes(dump(plan_json(plan, Redactor(plan.secret_values))))
+    return _print_errors(plan)
+
+
+def _write_bytes(data: bytes) -> None:
+    sys.stdout.write(data.decode() + "\n")
+
+
+def _print_errors(plan: "Plan") -> int:
+    from paceline.plan import plan_errors
+
+    errors = plan_errors(plan)
+    sys.stdout.flush()
+    sys.stderr.writelines(f"{error}\n" for error in errors)
+    return 2 if errors else 0

@@ -1,0 +1,75 @@
+"""`paceline run`: a suite becomes a session."""
+
+import sys
+from typing import Any
+
+import click
+
+from paceline.cli.inputs import SuiteCommand, make_request, suite_inputs
+
+EPILOG = """\b
+Examples:
+  paceline run                                   run ./paceline.yaml
+  paceline run base.yaml laptop.yaml             the second file overrides the first
+  paceline run nightly.yaml --only 'alm_*' --exclude tag:slow
+  paceline run nightly.yaml --session-name monday --jobs 4
+  paceline run nightly.yaml --resume monday      go on where it was cut short
+  paceline run nightly.yaml --json > report.json
+
+\b
+Every case ends with a record in RESULTS_DIR/SESSION/CASE/record.json; the session's report
+is in report.md, report.json and junit.xml beside them. Ctrl-C ends the running case and writes
+the session's end; a second Ctrl-C ends at once.
+"""
+
+
+@click.command(
+    "run",
+    cls=SuiteCommand,
+    epilog=EPILOG,
+    short_help="Run a suite.",
+)
+@suite_inputs
+@click.option(
+    "--resume",
+    metavar="[SESSION]",
+    help="Go on with a session (name or path), keeping what finished and has not changed since. "
+    "Alone: --session-name, or else the newest session.",
+)
+@click.option(
+    "--rerun-failed",
+    is_flag=True,
+    help="Go on with a session and run again what did not pass. Implies --resume.",
+)
+@click.option(
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Run this many cases side by side, as far as their resources allow.",
+)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the report as JSON; everything else goes to standard error.",
+)
+@click.option("--quiet", "-q", is_flag=True, help="Print failed cases and a last line only.")
+def command(*, as_json: bool, quiet: bool, **options: Any) -> int:
+    """Run the cases of one or more CONFIG files and record what happened.
+
+    Without a file, paceline.yaml in the current directory is run. Exit code 0: all passed; 1: something
+    failed; 2: the configuration or the command line is wrong; 130: interrupted.
+    """
+    request = make_request(options)
+    from paceline.report.terminal import make_console
+    from paceline.session import run
+
+    with make_console(sys.stderr if as_json else sys.stdout, quiet=quiet) as console:
+        report = run(request, console)
+    if as_json:
+        from paceline.cli.output import print_report_json
+
+        print_report_json(report)
+    return report.exit_code

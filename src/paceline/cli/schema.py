@@ -1,0 +1,37 @@
+"""`paceline schema`: the formats, for editors and other programs."""
+
+import json
+from typing import Any
+
+import click
+
+EPILOG = """\b
+Examples:
+  paceline schema config > paceline.schema.json      for an editor that checks YAML
+  paceline schema record
+  paceline schema report | python -m json.tool | less
+"""
+
+
+@click.command("schema", epilog=EPILOG)
+@click.argument("format_", metavar="FORMAT", type=click.Choice(["config", "plan", "record", "report"]))
+def command(format_: str) -> None:
+    """Print the JSON Schema of a FORMAT: config, plan, record or report.
+
+    \b
+    config   the YAML files that plan and run take
+    plan     what 'paceline plan --json' prints
+    record   record.json, one for each case of a session
+    report   report.json, and what 'paceline run --json' prints
+    """
+    click.echo(json.dumps(_find_schema(format_), indent=2))
+
+
+def _find_schema(format_: str) -> Any:
+    if format_ == "config":
+        from paceline.config.schema import Config
+
+        return Config.model_json_schema()
+    from paceline.report import schemas
+
+    return {"plan": schemas.PLAN, "record": schemas.RECORD, "report": schemas.REPORT}[format_]

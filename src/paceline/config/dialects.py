@@ -1,0 +1,249 @@
+"""The older and shorter ways to write a configuration, turned into the one that the schema knows.
+
+`normalise_document` works on each document before they are merged, so that a list in one file and a mapping in
+another meet; `normalise` works on the merged tree.
+"""
+
+import difflib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from paceline.config.merge import identity, merge, without_nulls
+from paceline.config.nodes import Mark, Node, items_of, mapping_of
+from paceline.config.schema import Config
+from paceline.config.sink_choice import choose_sinks
+from paceline.config.variables import BLOCK_LISTS, MalformedVariable, Path, UnsetVariable, expand, path_text
+from paceline.errors import Problem
+
+UNIQUE_LISTS = ("entries", "data_setups", "datasets", "paths", "sinks")
+_TEXT_KEYS = ("args", "command", "interpreter", "tags", "needs", "version", "env")
+_LEGACY_PATHS = ("results_path", "datasets_path", "model_weights_path")
+
+
+class Normalised(NamedTuple):
+    """The tree that the schema knows; `positions` says where the items of a list were before some were left out."""
+
+    tree: Node
+    warnings: list[str]
+    problems: list[Problem]
+    positions: dict[str, list[int]]
+    disabled_entries: int
+
+
+def normalise_document(root: Node) -> tuple[Node, list[Problem]]:
+    """One document with its mappings that stand for lists made lists; what is there twice is a problem."""
+    if not isinstance(root.value, dict):
+        return Node({}, root.mark), [
+            _problem(root.mark, (), "expected a mapping of keys at the top of the file")
+        ]
+    value = dict(root.value)
+    if "datasets" in value:
+        value["datasets"] = normalise_datasets(value["datasets"])
+    if "defaults" in value:
+        value["defaults"] = _normalise_entry(value["defaults"])
+    for key in ("entries", "data_setups"):
+        if key in value and isinstance(value[key].value, list):
+            items = [_normalise_entry(item) for item in items_of(value[key])]
+            value[key] = value[key]._replace(value=items)
+    document = root._replace(value=value)
+    return document, find_duplicates(document)
+
+
+def normalise_datasets(node: Node) -> Node:
+    """`{name: {format: path}}` as a list of datasets with their formats."""
+    if not isinstance(node.value, dict):
+        return node
+    items = []
+    for name, formats in node.value.items():
+        listed = _keyed_items(formats, "type", "path")
+        items.append(Node({"name": _text_node(name, formats.mark), "formats": listed}, formats.mark))
+    return node._replace(value=items)
+
+
+def find_duplicates(root: Node) -> list[Problem]:
+    """Items of one list with the same identity."""
+    problems: list[Problem] = []
+    mapping = mapping_of(root)
+    for key in UNIQUE_LISTS:
+        if key in mapping:
+            problems += _duplicates(mapping[key], (key,))
+    nested = (("entries", "requirements"), ("datasets", "formats"))
+    for outer, inner in nested:
+        for index, item in enumerate(items_of(mapping.get(outer))):
+            problems += _duplicates(mapping_of(item).get(inner), (outer, index, inner))
+    return problems + _duplicates(
+        mapping_of(mapping.get("defaults")).get("requirements"), ("defaults", "requirements")
+    )
+
+
+def normalise(tree: Node, *, sinks: tuple[str, ...], environ: Mapping[str, str]) -> Normalised:
+    """The merged tree without what is unset, ignored or disabled, and with every default in its place."""
+    warnings: list[str] = []
+    root = dict(mapping_of(without_nulls(tree)))
+    _ignore_foreign_keys(root, warnings)
+    _translate_legacy_paths(root, warnings)
+    problems = _apply_defaults(root)
+    problems += choose_sinks(root, sinks, environ)
+    for key in ("entries", "data_setups"):
+        if key in root and isinstance(root[key].value, list):
+            root[key] = root[key]._replace(value=[_with_texts(item) for item in items_of(root[key])])
+    if "env" in root:
+        root["env"] = _as_texts(root["env"])
+    count = len(items_of(root.get("entries")))
+    positions = {key: _drop_disabled(root, key, environ) for key in BLOCK_LISTS}
+    disabled = count - len(positions["entries"])
+    return Normalised(tree._replace(value=root), warnings, problems, positions, disabled)
+
+
+def _normalise_entry(entry: Node) -> Node:
+    mapping = mapping_of(entry)
+    changed = {}
+    for key, name in (("requirements", "metric"), ("sink_data", "name")):
+        if key in mapping and isinstance(mapping[key].value, dict):
+            changed[key] = _keyed_items(mapping[key], name)
+    return entry._replace(value={**mapping, **changed}) if changed else entry
+
+
+def _keyed_items(node: Node, name: str, content: str | None = None) -> Node:
+    """A mapping as a list: each key becomes `name` of an item, whose value is its `content` or the item itself."""
+    if not isinstance(node.value, dict):
+        return node
+    items = []
+    for key, value in node.value.items():
+        label = {name: _text_node(key, value.mark)}
+        if content is not None:
+            items.append(Node({**label, content: value}, value.mark))
+        elif isinstance(value.value, dict):
+            items.append(value._replace(value={**label, **value.value}))
+        else:
+            items.append(value)
+    return node._replace(value=items)
+
+
+def _duplicates(node: Node | None, path: Path) -> list[Problem]:
+    seen: dict[tuple[str, str], Mark] = {}
+    problems = []
+    for index, item in enumerate(items_of(node)):
+        found = identity(item)
+        if found is None:
+            continue
+        if found in seen:
+            first = seen[found]
+            message = (
+                f"{found[0]} {found[1]!r} is there twice, first at {first}; give each its own {found[0]}"
+            )
+            problems.append(_problem(item.mark, (*path, index), message))
+        seen.setdefault(found, item.mark)
+    return problems
+
+
+def _ignore_foreign_keys(root: dict[str, Node], warnings: list[str]) -> None:
+    """Leave out `x-…` keys, and unknown keys that only define an anchor."""
+    for key in [key for key in root if key not in Config.model_fields]:
+        if key.startswith("x-"):
+            del root[key]
+        elif root[key].anchored and key not in _LEGACY_PATHS:
+            if close := difflib.get_close_matches(key, Config.model_fields, n=1, cutoff=0.8):
+                mark = root[key].mark
+                warnings.append(f"{mark}: {key!r} only defines an anchor; did you mean {close[0]!r}?")
+            del root[key]
+
+
+def _translate_legacy_paths(root: dict[str, Node], warnings: list[str]) -> None:
+    """`results_path: D` and its like as items of `paths`."""
+    legacy = [(key, root.pop(key)) for key in _LEGACY_PATHS if key in root]
+    if not legacy:
+        return
+    items = []
+    for key, node in legacy:
+        warnings.append(
+            f"{node.mark}: {key!r} is deprecated; make it an item of 'paths', or use 'results_dir'"
+        )
+        items.append(Node({"name": _text_node(key, node.mark), "host_path": node}, node.mark))
+    listed = Node(list(items), items[0].mark)
+    root["paths"] = merge(listed, root["paths"]) if "paths" in root else listed
+
+
+def _apply_defaults(root: dict[str, Node]) -> list[Problem]:
+    """Lay every entry over `defaults`."""
+    node = root.get("defaults")
+    if node is None or not isinstance(node.value, dict):
+        return []
+    del root["defaults"]
+    problems = []
+    if "name" in node.value:
+        problems.append(
+            _problem(node.value["name"].mark, ("defaults", "name"), "entries must not share a name")
+        )
+    if "entries" in root and isinstance(root["entries"].value, list):
+        items = [_over_defaults(node, item) for item in items_of(root["entries"])]
+        root["entries"] = root["entries"]._replace(value=items)
+    return problems
+
+
+def _over_defaults(defaults: Node, entry: Node) -> Node:
+    if not isinstance(entry.value, dict):
+        return entry
+    merged = merge(defaults, entry)._replace(mark=entry.mark)
+    mapping = mapping_of(merged)
+    # An entry has one of the two; its own choice sets the default one aside.
+    for own, other in (("script", "command"), ("command", "script")):
+        if own in entry.value and other not in entry.value and other in mapping:
+            return merged._replace(value={key: value for key, value in mapping.items() if key != other})
+    return merged
+
+
+def _with_texts(item: Node) -> Node:
+    mapping = mapping_of(item)
+    changed = {}
+    for key in _TEXT_KEYS:
+        if key in mapping:
+            new = _as_texts(mapping[key])
+            if new is not mapping[key]:
+                changed[key] = new
+    return item._replace(value={**mapping, **changed}) if changed else item
+
+
+def _as_texts(node: Node) -> Node:
+    """Numbers and booleans of a list, a mapping or a scalar as the text that was written: `1.10` stays `1.10`."""
+    value = node.value
+    if isinstance(value, list):
+        return node._replace(value=[_as_text(item) for item in value])
+    if isinstance(value, dict):
+        return node._replace(value={key: _as_text(item) for key, item in value.items()})
+    return _as_text(node)
+
+
+def _as_text(node: Node) -> Node:
+    if isinstance(node.value, bool | int | float):
+        return node._replace(value=node.text, plain=False)
+    return node
+
+
+def _drop_disabled(root: dict[str, Node], key: str, environ: Mapping[str, str]) -> list[int]:
+    items = items_of(root.get(key))
+    positions = [index for index, item in enumerate(items) if not _is_disabled(item, environ)]
+    if len(positions) < len(items):
+        root[key] = root[key]._replace(value=[items[index] for index in positions])
+    return positions
+
+
+def _is_disabled(item: Node, environ: Mapping[str, str]) -> bool:
+    enabled = mapping_of(item).get("enabled")
+    if enabled is None:
+        return False
+    if enabled.plain and isinstance(enabled.value, str):
+        try:
+            return expand(enabled.value, environ).lower() == "false"
+        except (UnsetVariable, MalformedVariable):
+            # Told when the variables of all keys are put in.
+            return False
+    return enabled.value is False
+
+
+def _problem(mark: Mark, path: Path, message: str) -> Problem:
+    return Problem(file=mark.file, line=mark.line, path=path_text(path), message=message)
+
+
+def _text_node(text: str, mark: Mark) -> Node:
+    return Node(text, mark, text=text)

@@ -1,0 +1,112 @@
+"""Several trees into one: mappings deeply, lists of mappings by identity, anything else by replacement.
+
+- The identity of a list's item is the first of `name`, `metric` and `type` that it has; never its position or first
+  key. `name` and `type` stand in for each other where an item has only one of them, as a sink may. New items of the
+  right are added at the end.
+- A list with an item that has no identity (a list of scalars, say), and an empty list, replace what was there.
+- `!replace` replaces a list or a mapping as a whole; `!append` adds a list's items to those that were there.
+- `null` unsets. It stays in the tree as a mark until `without_nulls`, so that a later file may set the key anew.
+"""
+
+from paceline.config.nodes import APPEND, REPLACE, Node
+
+IDENTITY_KEYS = ("name", "metric", "type")
+_STAND_INS = {"name": "type", "type": "name"}
+
+
+def merge(left: Node, right: Node) -> Node:
+    """The left tree with the right one laid over it; both stay as they are."""
+    if right.tag == REPLACE:
+        return right
+    merged = _merge_values(left, right)
+    if merged is None:
+        # What follows an unset starts anew, also for trees still further to the left.
+        fresh = left.value is None and isinstance(right.value, dict | list)
+        return right._replace(tag=REPLACE) if fresh else right
+    return left._replace(value=merged, anchored=left.anchored or right.anchored)
+
+
+def without_nulls(node: Node) -> Node:
+    """The tree without the keys that are unset; nulls that are items of lists stay."""
+    value = node.value
+    if type(value) is dict:
+        return _kept_keys(node, value)
+    if type(value) is list:
+        items = [without_nulls(item) for item in value]
+        changed = any(new is not old for new, old in zip(items, value, strict=True))
+        return node._replace(value=items) if changed else node
+    return node
+
+
+def identity(item: Node) -> tuple[str, str] | None:
+    """The key and the text that identify an item of a list; None if it has no identity."""
+    if not isinstance(item.value, dict):
+        return None
+    for key in IDENTITY_KEYS:
+        text = _key_text(item.value, key)
+        if text is not None:
+            return key, text
+    return None
+
+
+def _merge_values(left: Node, right: Node) -> dict[str, Node] | list[Node] | None:
+    """The merged content of two mappings or two lists; None if the right one just replaces."""
+    if isinstance(left.value, dict) and isinstance(right.value, dict):
+        return _merge_mappings(left.value, right.value)
+    if not isinstance(left.value, list) or not isinstance(right.value, list):
+        return None
+    if right.tag == APPEND:
+        return left.value + right.value
+    return _merge_items(left.value, right.value)
+
+
+def _merge_mappings(left: dict[str, Node], right: dict[str, Node]) -> dict[str, Node]:
+    result = dict(left)
+    for key, value in right.items():
+        result[key] = merge(result[key], value) if key in result else value
+    return result
+
+
+def _merge_items(left: list[Node], right: list[Node]) -> list[Node] | None:
+    identities = [identity(item) for item in right]
+    if not right or None in identities or any(identity(item) is None for item in left):
+        return None
+    result = list(left)
+    index = _index(left)
+    for item, found in zip(right, identities, strict=True):
+        assert found is not None
+        position = index.get(found)
+        if position is None:
+            index[found] = len(result)
+            result.append(item)
+        else:
+            result[position] = merge(result[position], item)
+    return result
+
+
+def _index(items: list[Node]) -> dict[tuple[str, str], int]:
+    """Where each identity is first found, so that merging long lists takes linear time."""
+    index: dict[tuple[str, str], int] = {}
+    for position, item in enumerate(items):
+        assert isinstance(item.value, dict)
+        for key in IDENTITY_KEYS:
+            text = _key_text(item.value, key)
+            if text is None and key in _STAND_INS:
+                text = _key_text(item.value, _STAND_INS[key])
+            if text is not None:
+                index.setdefault((key, text), position)
+    return index
+
+
+def _key_text(mapping: dict[str, Node], key: str) -> str | None:
+    node = mapping.get(key)
+    if node is None or node.value is None or isinstance(node.value, dict | list):
+        return None
+    return node.text
+
+
+def _kept_keys(node: Node, value: dict[str, Node]) -> Node:
+    kept = {key: without_nulls(child) for key, child in value.items() if child.value is not None}
+    if len(kept) == len(value) and all(kept[key] is child for key, child in value.items()):
+        return node
+    return node._replace(value=kept)

@@ -1,0 +1,371 @@
+"""What a configuration may hold. `docs/config.md` and `paceline schema config` are made from these models.
+
+A model says what each key may hold; which keys go together is in `rules.py`.
+"""
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from paceline.config.values import (
+    Bound,
+    Bytes,
+    Count,
+    Environment,
+    Fraction,
+    Name,
+    Number,
+    ObjectStoreSize,
+    PositiveCount,
+    Scalar,
+    Seconds,
+    TextOrList,
+    Tolerance,
+    VariableName,
+)
+
+DEFAULT_TIMEOUT_S = 7200.0
+DEFAULT_GRACE_S = 5.0
+
+
+class Section(BaseModel):
+    """A part of the configuration whose keys are all known."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class OpenSection(BaseModel):
+    """A part of the configuration that hands further keys on."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+
+class DatasetFormat(Section):
+    """One format that a dataset is stored in."""
+
+    type: Name = Field(description="Name of the format, the second part of `{dataset:name,format}`.")
+    path: str = Field(description="Where the data lies; may hold variables and path placeholders.")
+
+
+class Dataset(Section):
+    """Data that entries refer to as `{dataset:name,format}`."""
+
+    name: Name = Field(description="Name of the dataset, unique.")
+    formats: list[DatasetFormat] = Field(description="The formats it is stored in.")
+
+
+class PathItem(Section):
+    """A directory with a name; `{name}` in a command stands for it."""
+
+    name: Name = Field(description="Name of the placeholder; `results_path` also sets the results directory.")
+    host_path: str = Field(description="The directory on the machine itself.")
+    container_path: str | None = Field(
+        default=None, description="The same directory inside a container; used when running in one."
+    )
+
+
+class Requirement(Section):
+    """A bound on a metric, checked after the benchmark ran."""
+
+    metric: Name = Field(description="Name of the metric.")
+    exact_value: Bound | None = Field(
+        default=None, description="The metric must equal this number, boolean or string; excludes the others."
+    )
+    min_value: Number | None = Field(default=None, description="The metric must be at least this.")
+    max_value: Number | None = Field(default=None, description="The metric must be at most this.")
+    tolerance: Tolerance = Field(
+        default=0.0, description="Relative slack that widens the bound: `0.05` or `5%`."
+    )
+    severity: Literal["fail", "warn"] = Field(
+        default="fail", description="`fail` fails the entry, `warn` only adds a warning."
+    )
+
+
+class RayOptions(Section):
+    """A private Ray cluster for an entry. `{}` is a cluster of defaults."""
+
+    num_cpus: Count | None = Field(
+        default=None, description="CPUs of the cluster; all of the machine by default."
+    )
+    num_gpus: Count | None = Field(
+        default=None, description="GPUs of the cluster; `0` really gives none; found by Ray by default."
+    )
+    enable_object_spilling: bool | None = Field(
+        default=None, description="Whether objects may be spilled to disk; Ray's own choice by default."
+    )
+    object_store_memory: Bytes | None = Field(
+        default=None, description="Size of the object store, in bytes or as `4GiB`."
+    )
+    address: str | None = Field(
+        default=None, description="Use the running cluster at this address; start none."
+    )
+    dashboard: bool = Field(default=False, description="Whether to start Ray's dashboard (on loopback).")
+    start_timeout_s: Seconds = Field(
+        default=120.0, description="How long the cluster may take to come up; not part of the entry's time."
+    )
+
+
+class ResourcesOptions(Section):
+    """What an entry takes while it runs, for `--jobs`."""
+
+    cpus: Number = Field(default=1, ge=0, description="CPU cores; may be a fraction.")
+    gpus: Count = Field(default=0, description="GPUs.")
+    memory: Bytes = Field(default=0, description="Memory, in bytes or as `4GiB`.")
+    exclusive: bool = Field(default=False, description="Never run beside another entry.")
+
+
+class LimitsOptions(Section):
+    """What the processes of an entry may not exceed together; they are ended when they do."""
+
+    processes: PositiveCount = Field(default=4096, description="Number of processes.")
+    memory: Bytes | None = Field(
+        default=None, description="Memory, in bytes or as `4GiB`; no limit by default."
+    )
+
+
+class Matrix(OpenSection):
+    """Parameters of an entry: it runs once for every combination of the axes' values.
+
+    Every key besides `include` and `exclude` is an axis: a list of values.
+    """
+
+    __pydantic_extra__: dict[str, list[Scalar]]
+
+    include: list[dict[str, Scalar]] = Field(default=[], description="Combinations to add.")
+    exclude: list[dict[str, Scalar]] = Field(
+        default=[],
+        description="Combinations to leave out; a combination that has all of these values is dropped.",
+    )
+
+    @property
+    def axes(self) -> dict[str, list[Any]]:
+        """The values of each axis, in file order."""
+        return dict(self.__pydantic_extra__)
+
+
+class SinkData(OpenSection):
+    """What an entry hands to one sink; keys besides `name` are the sink's own."""
+
+    name: Name = Field(description="The sink's name.")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+
+class Work(Section):
+    """What entries and data set-ups have in common."""
+
+    enabled: bool = Field(default=True, description="`false` leaves it out; its variables are not looked up.")
+    description: str | None = Field(default=None, description="A sentence for people.")
+    script: str | None = Field(
+        default=None,
+        description="A Python script, looked up in `script_base_dir`, then `scripts/` beside the file, then beside "
+        "the file. Give this or `command`.",
+    )
+    command: TextOrList | None = Field(
+        default=None, description="Any program with its arguments, a string or a list. No shell is involved."
+    )
+    args: TextOrList | None = Field(
+        default=None,
+        description="Arguments, a string (split as a shell would) or a list. A value put in by a variable or "
+        "a placeholder is never split.",
+    )
+    script_base_dir: str | None = Field(default=None, description="Where `script` is looked up first.")
+    interpreter: TextOrList | None = Field(
+        default=None, description="What runs `script`; the Python that runs paceline by default."
+    )
+    timeout_s: Seconds | None = Field(
+        default=None, description="Time limit in seconds; `default_timeout_s` by default."
+    )
+    grace_s: Seconds | None = Field(
+        default=None,
+        description="Seconds between the polite and the forced end; the top-level one by default.",
+    )
+    env: Environment = Field(default={}, description="Environment variables, beside those inherited.")
+    cwd: str | None = Field(default=None, description="Working directory.")
+    version: str = Field(
+        default="1",
+        description="Change it when the meaning of the benchmark changes: old results stop counting.",
+    )
+    resources: ResourcesOptions = Field(
+        default=ResourcesOptions(), description="What it takes while it runs."
+    )
+    limits: LimitsOptions = Field(default=LimitsOptions(), description="What it may not exceed.")
+    retries: Count = Field(
+        default=0,
+        description="How often to try again after a fault of the infrastructure, never after a failure.",
+    )
+    delete_scratch: bool | None = Field(
+        default=None, description="Whether `scratch/` is removed afterwards; the top-level one by default."
+    )
+
+
+class EntryDefaults(Work):
+    """Values for all entries: merged under each of them as an earlier file would be. Any key of an entry but `name`."""
+
+    requirements: list[Requirement] = Field(
+        default=[], description="Bounds on metrics: a list, or a mapping from metric to bound."
+    )
+    ray: RayOptions | None = Field(
+        default=None,
+        description="A private Ray cluster; merged over the top-level one. None if neither is given.",
+    )
+    matrix: Matrix | None = Field(default=None, description="Parameters to run it with.")
+    repeat: PositiveCount = Field(default=1, description="Runs that are measured; they make one record.")
+    warmup: Count = Field(default=0, description="Runs before them; kept, not counted.")
+    tags: list[Name] = Field(default=[], description="Words to select by.")
+    needs: list[Name] = Field(default=[], description="Entries that must have passed before.")
+    sink_data: list[SinkData] = Field(
+        default=[], description="Options for sinks: a list with `name`, or a mapping from sink to options."
+    )
+    object_store_size: ObjectStoreSize | None = Field(
+        default=None, description="As at the top level, for this entry."
+    )
+    gpu_mem_use_warning_threshold: Fraction | None = Field(
+        default=None, description="As at the top level, for this entry."
+    )
+
+
+class Entry(EntryDefaults):
+    """One benchmark."""
+
+    name: Name = Field(description="Its name, unique; one line.")
+
+
+class DataSetup(Work):
+    """A step that prepares data, run before all entries.
+
+    It has no requirements, `ray`, matrix, repetitions, tags or `needs`.
+    """
+
+    name: Name = Field(description="Its name, unique; one line.")
+
+
+class Sink(OpenSection):
+    """Where results are sent. Keys besides these are the sink's own options."""
+
+    name: Name = Field(description="Its label; also its type if `type` is not given.")
+    type: Name = Field(description="A known sink or an import path `module:Class`; `name` by default.")
+    enabled: bool = Field(default=True, description="`false` leaves it out; its variables are not looked up.")
+    required: bool = Field(default=False, description="Whether its failure fails the session.")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return dict(self.model_extra or {})
+
+
+class SinkSection(OpenSection):
+    """A sink as a section of its own; its keys are the options of the sink."""
+
+
+class GpuStatsRecorder(Section):
+    """The recorder of GPU use, memory and temperature (`gpustats.csv`)."""
+
+    enabled: bool = Field(
+        default=True, description="Whether to record; without a driver nothing is recorded."
+    )
+    interval_s: Number = Field(default=1.0, ge=0, le=3600, description="Seconds between samples; `0` is off.")
+
+    @property
+    def active(self) -> bool:
+        return self.enabled and self.interval_s > 0
+
+
+class History(Section):
+    """The database of all results."""
+
+    url: str = Field(description="SQLAlchemy URL or a file; `--db` and `PACELINE_DB` win.")
+
+
+class Config(Section):
+    """A whole configuration."""
+
+    session_name: Name | None = Field(default=None, description="Name of the session; `--session-name` wins.")
+    results_dir: str | None = Field(
+        default=None,
+        description="Where sessions are written; `results` by default, or the path `results_path`.",
+    )
+    artifacts_dir: str | None = Field(
+        default=None,
+        description="Where logs, scratch data and Ray's files go; beside the results by default.",
+    )
+    default_timeout_s: Seconds = Field(
+        default=DEFAULT_TIMEOUT_S, description="Time limit of entries and data set-ups that give none."
+    )
+    max_timeout_s: Seconds | None = Field(
+        default=None, description="An entry with a longer time limit is an error; data set-ups are exempt."
+    )
+    grace_s: Seconds = Field(
+        default=DEFAULT_GRACE_S, description="Seconds between the polite and the forced end of a process."
+    )
+    delete_scratch: bool = Field(default=True, description="Whether `scratch/` is removed after an entry.")
+    entries: list[Entry] = Field(description="The benchmarks.")
+    defaults: EntryDefaults | None = Field(default=None, description="Values for all entries.")
+    data_setups: list[DataSetup] = Field(default=[], description="Steps that run before the entries.")
+    datasets: list[Dataset] = Field(
+        default=[], description="Data: a list, or a mapping from name to `{format: path}`."
+    )
+    paths: list[PathItem] = Field(default=[], description="Named directories.")
+    sinks: list[Sink] = Field(default=[], description="Where results are sent.")
+    mlflow: SinkSection | None = Field(
+        default=None, description="Options of the MLflow sink; off unless `--sink mlflow` is given."
+    )
+    wandb: SinkSection | None = Field(
+        default=None, description="Options of the Weights & Biases sink; off unless `--sink wandb` is given."
+    )
+    slack: SinkSection | None = Field(
+        default=None,
+        description="Options of the Slack sink; on when the variable named by `webhook_env` is set.",
+    )
+    env: Environment = Field(default={}, description="Environment variables of all entries and data set-ups.")
+    ray: RayOptions | None = Field(
+        default=None, description="A Ray cluster for every entry; each entry's `ray` is merged over it."
+    )
+    script_base_dir: str | None = Field(
+        default=None, description="Where scripts are looked up, after the entry's own `script_base_dir`."
+    )
+    object_store_size: ObjectStoreSize | None = Field(
+        default=None,
+        description="Ray's object store: a fraction of the memory (`0.5`), bytes, a size (`4GiB`) or `default`.",
+    )
+    gpu_mem_use_warning_threshold: Fraction | None = Field(
+        default=None,
+        description="Warn if more than this fraction of a GPU's memory is in use before an entry.",
+    )
+    gpu_stats_recorder: GpuStatsRecorder = Field(
+        default=GpuStatsRecorder(), description="The recorder of GPU use."
+    )
+    viewer_url: str | None = Field(default=None, description="Link to the results, shown in reports.")
+    viewer_url_template: str | None = Field(
+        default=None,
+        description="The same with placeholders such as `{session_name}`; excludes `viewer_url`.",
+    )
+    run_reason: str | None = Field(default=None, description="Why the session runs; kept with the results.")
+    secrets: list[VariableName] = Field(
+        default=[], description="Environment variables whose values are masked in all that is written."
+    )
+    history: History | None = Field(default=None, description="The database of all results.")
+    cleanup_timeout_s: Seconds | None = Field(
+        default=None, description="For outside job schedulers only; paceline itself does not use it."
+    )
+    min_timeout_s: Seconds | None = Field(
+        default=None, description="For outside job schedulers only; paceline itself does not use it."
+    )
+
+    def ray_for(self, entry: Entry) -> RayOptions | None:
+        """The cluster of an entry: its own options over the top-level ones; None if neither is given."""
+        given = [options for options in (self.ray, entry.ray) if options is not None]
+        if not given:
+            return None
+        merged = {key: getattr(options, key) for options in given for key in options.model_fields_set}
+        return RayOptions.model_construct(set(merged), **merged)
+
+    def results_path(self) -> PathItem | None:
+        """The named path that stands in for `results_dir`; None if that is given, or if there is no such path."""
+        if "results_dir" in self.model_fields_set:
+            return None
+        return next((path for path in self.paths if path.name == "results_path"), None)
+
+    def timeout_s_for(self, work: Work) -> float:
+        return self.default_timeout_s if work.timeout_s is None else work.timeout_s

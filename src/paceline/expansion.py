@@ -1,0 +1,233 @@
+"""What every placeholder and variable stands for in one plan."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from functools import lru_cache
+from pathlib import Path
+
+from paceline.config.load import Loaded
+from paceline.config.variables import Unset
+from paceline.errors import Problem
+from paceline.matrix import write_scalar
+from paceline.model import Scalar
+from paceline.placeholders import Atom, Template, fill, parse
+from paceline.record.redact import is_secret_name
+
+Location = tuple[str | int, ...]
+
+CONTAINER_MARKERS = (Path("/.dockerenv"), Path("/run/.containerenv"))
+MOUNT = "/MOUNT"
+FILE_NAMES = ("config_dir", "repo_dir", "curator_repo_dir")
+"""Placeholders that depend on the file they are written in."""
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def in_container(environ: Mapping[str, str]) -> bool:
+    """Whether we run inside a container: Docker and Podman leave files, others set `container`."""
+    return bool(environ.get("container")) or any(marker.exists() for marker in CONTAINER_MARKERS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notes:
+    """What came up while texts were filled in."""
+
+    problems: list[Problem] = field(default_factory=list)
+    unset: list[Unset] = field(default_factory=list)
+    data_paths: dict[str, str] = field(default_factory=dict)
+    secrets: set[str] = field(default_factory=set)
+
+    def add(self, other: "Notes") -> None:
+        self.problems.extend(other.problems)
+        self.unset.extend(other.unset)
+        self.data_paths.update(other.data_paths)
+        self.secrets.update(other.secrets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a text stands in the configuration, and what only texts of that case may name."""
+
+    location: Location
+    params: Mapping[str, Scalar] | None = None
+    needs: Mapping[str, str] | None = None
+
+
+class Expansion:
+    """Fills templates; data sets and paths are filled where they are defined, once."""
+
+    def __init__(self, loaded: Loaded, environ: Mapping[str, str], names: Mapping[str, str]) -> None:
+        config = loaded.config
+        self.loaded = loaded
+        self.inside = in_container(environ)
+        self._environ = environ
+        self._names = names
+        self._secret_names = {*loaded.used_variables_in_sinks, *config.secrets}
+        self._paths = {item.name: i for i, item in enumerate(config.paths)}
+        self._datasets = {
+            (dataset.name, one.type): (i, j)
+            for i, dataset in enumerate(config.datasets)
+            for j, one in enumerate(dataset.formats)
+        }
+        self._defined: dict[Location, tuple[str, Notes]] = {}
+        self._open: list[Location] = []
+
+    def expand(self, text: str, place: Place, notes: Notes) -> str:
+        return self.fill(parse(text), place, notes)
+
+    def fill(self, template: Template, place: Place, notes: Notes) -> str:
+        """The template with values put in; what has none is left as it was written, and noted."""
+        return fill(template, lambda atom: self._resolve(atom, place, notes))
+
+    def config_dir(self, location: Location) -> Path:
+        """The directory of the file that wrote what is at a location."""
+        return _directory_of(self.loaded.mark(location).file)
+
+    def problem(self, location: Location, message: str) -> Problem:
+        mark = self.loaded.mark(location)
+        return Problem(file=mark.file, line=mark.line, path=self.loaded.label(location), message=message)
+
+    def path(self, name: str, *, inside: bool, notes: Notes) -> str:
+        """A configured path by its name, as seen from inside a container or from the host."""
+        index = self._paths[name]
+        item = self.loaded.config.paths[index]
+        if inside and item.container_path is not None:
+            return self._define(("paths", index, "container_path"), item.container_path, notes)
+        host = self._define(("paths", index, "host_path"), item.host_path, notes)
+        return MOUNT + (host if host.startswith("/") else f"/{host}") if inside else host
+
+    def check_path_names(self) -> list[Problem]:
+        """Names of paths that no placeholder can reach."""
+        problems = []
+        for name, index in self._paths.items():
+            location = ("paths", index, "name")
+            if name in self._names or name in FILE_NAMES:
+                problems.append(
+                    self.problem(location, f"{{{name}}} is a placeholder already; rename the path")
+                )
+            elif not _IDENTIFIER.fullmatch(name):
+                message = f"{name!r} cannot be a placeholder; use letters, digits and '_'"
+                problems.append(self.problem(location, message))
+        return problems
+
+    def _resolve(self, atom: Atom, place: Place, notes: Notes) -> str:
+        match atom.kind:
+            case "variable":
+                return self._variable(atom, place, notes)
+            case "name":
+                return self._name(atom, place, notes)
+            case "dataset":
+                return self._dataset(atom, place, notes)
+            case "matrix":
+                return self._matrix(atom, place, notes)
+            case "needs":
+                return self._needs(atom, place, notes)
+
+    def _variable(self, atom: Atom, place: Place, notes: Notes) -> str:
+        value = self._environ.get(atom.name)
+        operator, rest = atom.detail[:2], atom.detail[2:]
+        if value is None or (operator and not value):
+            if operator == ":-":
+                return self.expand(rest, place, notes)
+            mark = self.loaded.mark(place.location)
+            notes.unset.append(Unset(name=atom.name, message=rest, path=place.location, mark=mark))
+            return atom.text
+        if is_secret_name(atom.name) or atom.name in self._secret_names:
+            notes.secrets.add(value)
+        return value
+
+    def _name(self, atom: Atom, place: Place, notes: Notes) -> str:
+        name = atom.name
+        if (value := self._names.get(name)) is not None:
+            return value
+        if name in self._paths:
+            return self.path(name, inside=self._side(place), notes=notes)
+        if name in FILE_NAMES:
+            directory = self.config_dir(place.location)
+            return str(directory if name == "config_dir" else _repository_of(directory))
+        known = [*self._names, *FILE_NAMES, *self._paths]
+        close = get_close_matches(name, known, 1)
+        hint = f"did you mean {{{close[0]}}}? " if close else ""
+        return self._complain(
+            atom, place, notes, f"unknown placeholder; {hint}{{{atom.text}}} is the literal text"
+        )
+
+    def _side(self, place: Place) -> bool:
+        """A path's own `host_path` is made of host paths, wherever we run."""
+        return self.inside and place.location[-1:] != ("host_path",)
+
+    def _dataset(self, atom: Atom, place: Place, notes: Notes) -> str:
+        key = (atom.name, atom.detail)
+        if key not in self._datasets:
+            return self._complain(atom, place, notes, self._unknown_dataset(atom))
+        i, j = self._datasets[key]
+        text = self.loaded.config.datasets[i].formats[j].path
+        value = self._define(("datasets", i, "formats", j, "path"), text, notes)
+        notes.data_paths[value] = ",".join(key)
+        return value
+
+    def _unknown_dataset(self, atom: Atom) -> str:
+        formats = [format_ for name, format_ in self._datasets if name == atom.name]
+        if formats:
+            return f"data set {atom.name!r} has no format {atom.detail!r}; it has {', '.join(formats)}"
+        known = list(dict.fromkeys(name for name, _ in self._datasets))
+        close = get_close_matches(atom.name, known, 1)
+        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known) or 'none'}"
+        return f"unknown data set {atom.name!r}; {hint}"
+
+    def _matrix(self, atom: Atom, place: Place, notes: Notes) -> str:
+        params = place.params
+        if params is None:
+            return self._complain(atom, place, notes, "there is no matrix here")
+        if atom.name in params:
+            return write_scalar(params[atom.name])
+        close = get_close_matches(atom.name, params, 1)
+        hint = (
+            f"did you mean {{matrix.{close[0]}}}?" if close else f"it has {', '.join(params) or 'no matrix'}"
+        )
+        return self._complain(atom, place, notes, f"the case has no such parameter; {hint}")
+
+    def _needs(self, atom: Atom, place: Place, notes: Notes) -> str:
+        name = self.expand(atom.name, place, notes)
+        directories = place.needs or {}
+        if name in directories:
+            return directories[name]
+        cells = [case for case in directories if case.startswith(f"{name}[")]
+        if cells:
+            message = f"{name!r} has several cases; name one of {', '.join(cells[:5])}"
+        else:
+            message = f"{name!r} is no case that this one needs; add it to 'needs'"
+        return self._complain(atom, place, notes, message)
+
+    def _define(self, location: Location, text: str, notes: Notes) -> str:
+        """The text of a data set or path, filled in once."""
+        if location in self._open:
+            label = self.loaded.label(location)
+            notes.problems.append(self.problem(location, f"{text!r} comes back to {label}; break the circle"))
+            return text
+        if location not in self._defined:
+            own = Notes()
+            self._open.append(location)
+            self._defined[location] = (self.expand(text, Place(location=location), own), own)
+            self._open.pop()
+        value, known = self._defined[location]
+        notes.add(known)
+        return value
+
+    def _complain(self, atom: Atom, place: Place, notes: Notes, message: str) -> str:
+        found = self.problem(place.location, message)
+        notes.problems.append(replace(found, message=f"{atom.text}: {message}"))
+        return atom.text
+
+
+@lru_cache(maxsize=1024)
+def _directory_of(file: str) -> Path:
+    return Path(file).absolute().parent
+
+
+@lru_cache(maxsize=1024)
+def _repository_of(directory: Path) -> Path:
+    """The top of the git working tree around a directory, or the directory itself."""
+    return next((one for one in (directory, *directory.parents) if (one / ".git").exists()), directory)

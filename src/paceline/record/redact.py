@@ -1,0 +1,202 @@
+"""Secrets are kept by name; their values are masked in everything that is written or shown."""
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+MASK = "***"
+SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "WEBHOOK", "CREDENTIAL")
+MIN_SECRET_LENGTH = 4
+NEVER_SECRET = frozenset({"true", "false", "null", "none", "yes", "no"})
+
+_MASK_BYTES = MASK.encode()
+_PERCENT = re.compile("%[0-9A-F]{2}")
+_SAFE_RUN = re.compile(r"[A-Za-z0-9_.~-]+")
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a variable of this name holds a secret."""
+    upper = name.upper()
+    return any(word in upper for word in SECRET_WORDS)
+
+
+def is_maskable(value: str) -> bool:
+    """Whether a value is long and special enough that masking it everywhere does no harm."""
+    return (
+        len(value) >= MIN_SECRET_LENGTH and value.lower() not in NEVER_SECRET and bool(value.strip("* \t\n"))
+    )
+
+
+def secret_values(environ: Mapping[str, str], extra_names: Iterable[str] = ()) -> tuple[str, ...]:
+    """The values to mask: those of variables with a secret name, and of `extra_names`."""
+    extra = frozenset(extra_names)
+    found = (value for name, value in environ.items() if name in extra or is_secret_name(name))
+    # A value read from a file often ends with a newline that is gone where the value is used.
+    both = (form for value in found for form in (value, value.strip()))
+    return tuple(dict.fromkeys(form for form in both if is_maskable(form)))
+
+
+class Redactor:
+    """Masks secret values in text, in nested data and in streams of bytes, however they are escaped."""
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        self._masker = _Masker([value for value in dict.fromkeys(values) if is_maskable(value)])
+
+    def __bool__(self) -> bool:
+        return bool(self._masker.forms)
+
+    def text(self, text: str) -> str:
+        """The text with every secret masked; the same object when there is none."""
+        if not self._masker.forms:
+            return text
+        data = _encode(text)
+        return _decode(self._masker.mask(data)) if self._masker.found_in(data) else text
+
+    def finds(self, data: bytes) -> bool:
+        """Whether a secret is somewhere in these bytes."""
+        return self._masker.found_in(data)
+
+    def data(self, value: Any) -> Any:
+        """A copy of nested mappings and sequences with every secret masked in their strings and keys."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {self.data(key): self.data(item) for key, item in value.items()}
+        if isinstance(value, tuple):
+            return tuple(self.data(item) for item in value)
+        if isinstance(value, list):
+            return [self.data(item) for item in value]
+        if isinstance(value, set | frozenset):
+            return type(value)(self.data(item) for item in value)
+        return value
+
+    def stream(self) -> "RedactedStream":
+        """A filter for one stream of bytes that arrives in pieces."""
+        return RedactedStream(self._masker)
+
+
+class RedactedStream:
+    """Masks secrets in a stream, also those cut by a chunk's border; cut anywhere, the output is the same."""
+
+    def __init__(self, masker: "_Masker") -> None:
+        self._masker = masker
+        self._held = b""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """What can be written now: all of it, unless its end could be the beginning of a secret."""
+        data = self._held + chunk if self._held else chunk
+        hold = self._masker.hold_position(data)
+        if self._masker.found_in(data):
+            return self._feed_masked(data, hold)
+        self._held = data[hold:]
+        return data[:hold]
+
+    def flush(self) -> bytes:
+        """The rest, at the stream's end."""
+        rest, self._held = self._masker.mask(self._held), b""
+        return rest
+
+    def _feed_masked(self, data: bytes, hold: int) -> bytes:
+        parts: list[bytes] = []
+        done = 0
+        for match in self._masker.matches(data):
+            if match.start() >= hold:  # It may still grow into a longer secret.
+                break
+            parts += (data[done : match.start()], _MASK_BYTES)
+            done = match.end()
+            if done > hold:  # What seemed to begin another secret was part of this one.
+                hold = done + self._masker.hold_position(data[done:])
+        parts.append(data[done:hold])
+        self._held = data[hold:]
+        return b"".join(parts)
+
+
+class _Masker:
+    """Finds and replaces the written forms of all secrets, the longest first."""
+
+    def __init__(self, values: Sequence[str]) -> None:
+        forms = {_encode(form) for value in values for form in _written_forms(value)}
+        self.forms = sorted(forms, key=lambda form: (-len(form), form))
+        # One substring search a secret, not one a form: plain search is ten times as fast as an alternation.
+        anchors = {_encode(anchor) for value in values for anchor in _anchors(value)}
+        self._anchors = [
+            one for one in anchors if not any(other != one and other in one for other in anchors)
+        ]
+        self._pattern = re.compile(b"|".join(map(re.escape, self.forms)))
+        self._longest = max(map(len, forms), default=0)
+        self._heads = {form[:MIN_SECRET_LENGTH] for form in forms}
+        self._short_prefixes = {form[:size] for form in forms for size in range(1, MIN_SECRET_LENGTH)}
+
+    def found_in(self, data: bytes) -> bool:
+        # Loops, not generators: for the short chunks of live output a generator costs more than the search.
+        for anchor in self._anchors:
+            if anchor in data:
+                return any(form in data for form in self.forms)
+        return False
+
+    def mask(self, data: bytes) -> bytes:
+        return self._pattern.sub(_MASK_BYTES, data) if self.found_in(data) else data
+
+    def matches(self, data: bytes) -> Iterator[re.Match[bytes]]:
+        return self._pattern.finditer(data)
+
+    def hold_position(self, data: bytes) -> int:
+        """Where the longest ending begins that a further chunk could complete to a secret."""
+        start = max(0, len(data) - self._longest + 1)
+        positions = (_find_all(data, head, start) for head in self._heads)
+        for position in sorted(chain.from_iterable(positions)):
+            if self._is_open(data[position:]):
+                return position
+        for size in range(min(MIN_SECRET_LENGTH - 1, len(data)), 0, -1):
+            if data[-size:] in self._short_prefixes:
+                return len(data) - size
+        return len(data)
+
+    def _is_open(self, ending: bytes) -> bool:
+        return any(len(form) > len(ending) and form.startswith(ending) for form in self.forms)
+
+
+def _find_all(data: bytes, head: bytes, start: int) -> Iterator[int]:
+    position = data.find(head, start)
+    while position >= 0:
+        yield position
+        position = data.find(head, position + 1)
+
+
+def _written_forms(value: str) -> Iterator[str]:
+    """How a value may be written: plain, percent-encoded, inside JSON, Python or shell quotes."""
+    yield value
+    data = _encode(value)
+    for encoded in (quote(data), quote(data, safe=""), quote_plus(data)):
+        yield encoded
+        yield _PERCENT.sub(lambda match: match[0].lower(), encoded)
+    for escaped in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
+        yield escaped
+        yield escaped.replace("/", "\\/")
+    yield repr(value)[1:-1]
+    yield shlex.quote(value)[1:-1] if "'" in value else value
+
+
+def _anchors(value: str) -> Iterator[str]:
+    """Substrings of which one is in every written form: the longest run that no escaping changes."""
+    longest = max(_SAFE_RUN.findall(value), key=len, default="")
+    if len(longest) >= MIN_SECRET_LENGTH:
+        yield longest
+    else:
+        yield from _written_forms(value)
+
+
+def _encode(text: str) -> bytes:
+    # Environment values hold undecodable bytes as surrogates, and a benchmark prints the bytes.
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def _decode(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")

@@ -1,0 +1,167 @@
+"""How numbers, times and foreign text look to a reader: short, exact enough, harmless on a terminal."""
+
+import math
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+
+from paceline.model import Check, Measurement, Requirement, Scalar
+
+LONGEST_LINE = 1000
+"""Characters of an output line that are looked at: more than any terminal shows."""
+
+_ESCAPE_SEQUENCE = re.compile(
+    r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # colours, cursor movement
+    r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # window titles, links and other strings
+    r"|\x1b[ -/]*.?"
+)
+_UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_PLAIN_SPELLINGS = str.maketrans(
+    {
+        "✅": "[ok]",
+        "❌": "[failed]",
+        "·": "-",
+        "…": "...",
+        "↑": "^",
+        "↓": "v",
+        "µ": "u",
+        "≥": ">=",
+        "≤": "<=",
+        "±": "+/-",
+        "│": "|",
+        "–": "-",
+    }
+)
+_BYTE_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
+_ARROWS: Mapping[str | None, str] = {"higher": " ↑", "lower": " ↓"}
+_SIGNS: Mapping[str, str] = {"exact_value": "=", "min_value": "≥", "max_value": "≤"}
+
+
+def visible(text: str) -> str:
+    """Foreign text on one line, safe to show: no escape sequence, no control or direction character."""
+    if text.isascii() and text.isprintable():
+        return text
+    bare = _ESCAPE_SEQUENCE.sub("", text).replace("\n", " ").replace("\t", "    ")
+    return "".join("\ufffd" if unicodedata.category(char) in _UNSAFE_CATEGORIES else char for char in bare)
+
+
+def output_line(text: str) -> str:
+    """A line of a program's output, as it stands on a terminal after a progress bar overprinted it."""
+    return visible(text.rstrip("\r\n").rsplit("\r", 1)[-1][:LONGEST_LINE])
+
+
+def spelled_for(encoding: str | None, text: str) -> str:
+    """The text, with our symbols spelled out where the stream's encoding has none of them."""
+    if encoding is None:  # a stream of text, such as StringIO, takes everything
+        return text
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_PLAIN_SPELLINGS).encode(encoding, "backslashreplace").decode(encoding)
+    return text
+
+
+def display_width(text: str) -> int:
+    """How many columns of a terminal the text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(_char_width(char) for char in text)
+
+
+def _char_width(char: str) -> int:
+    if unicodedata.combining(char):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows of cells as lines whose columns stand under each other."""
+    widths = [max(map(display_width, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (text + " " * (width - display_width(text)) for text, width in zip(row, widths, strict=True))
+        yield "  ".join(cells).rstrip()
+
+
+def duration(seconds: float) -> str:
+    """A time for a table: `420 ms`, `45.2 s`, `3m 12s`, `2h 05m`."""
+    if not math.isfinite(seconds) or seconds < 0:
+        return f"{seconds:g} s"
+    if seconds < 59.95:
+        return _short_duration(seconds)
+    minutes, rest_s = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h {minutes:02d}m" if hours else f"{minutes}m {rest_s:02d}s"
+
+
+def _short_duration(seconds: float) -> str:
+    if seconds >= 1 or seconds == 0:
+        return f"{seconds:.3g} s"
+    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"
+
+
+def clock(seconds: float) -> str:
+    """A running time that keeps its width: `0:07`, `12:41`, `1:02:03`."""
+    minutes, rest_s = divmod(max(0, int(seconds)), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest_s:02d}" if hours else f"{minutes}:{rest_s:02d}"
+
+
+def size(count_bytes: float) -> str:
+    """A number of bytes: `512 bytes`, `1.5 GiB`."""
+    power = 0
+    while abs(count_bytes) >= 1024 and power < len(_BYTE_UNITS) - 1:
+        count_bytes /= 1024
+        power += 1
+    return f"{count_bytes:.3g} {_BYTE_UNITS[power]}" if power else f"{count_bytes:g} bytes"
+
+
+def quantity(value: Scalar, unit: str | None = None) -> str:
+    """A measured value with its unit."""
+    if isinstance(value, bool) or value is None:
+        return str(value).lower()
+    if isinstance(value, str):
+        return visible(value)[:40]
+    if unit == "s":
+        return duration(value)
+    if unit == "bytes" and math.isfinite(value):
+        return size(value)
+    return f"{number(value)} {unit}" if unit else number(value)
+
+
+def number(value: float) -> str:
+    """Four significant digits, or all digits of a whole number."""
+    if isinstance(value, int):
+        return f"{value:,}"
+    if math.isfinite(value) and 1000 <= abs(value) < 1e15:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def measured(name: str, measurement: Measurement) -> str:
+    """A metric for a table: name, value, spread of its samples, and which way is better."""
+    text = f"{visible(name)} {quantity(measurement.value, measurement.unit)}"
+    spread = _relative_spread(measurement.samples)
+    if spread is not None:
+        text += f" ±{spread * 100:.2g}%"
+    return text + _ARROWS.get(measurement.direction, "")
+
+
+def _relative_spread(samples: tuple[Scalar, ...]) -> float | None:
+    """Standard deviation over mean; `statistics` would cost more to import than a plan of 100 cases to print."""
+    numbers = [float(x) for x in samples if isinstance(x, int | float) and not isinstance(x, bool)]
+    mean = math.fsum(numbers) / len(numbers) if numbers else 0.0
+    if len(numbers) < 2 or mean == 0 or not math.isfinite(mean):
+        return None
+    return math.dist(numbers, [mean] * len(numbers)) / math.sqrt(len(numbers) - 1) / abs(mean)
+
+
+def required(demand: Requirement | Check, unit: str | None = None) -> str:
+    """What a requirement asks for."""
+    return f"{visible(demand.metric)} {_SIGNS[demand.kind]} {quantity(demand.bound, unit)}"
+
+
+def unmet(check: Check, unit: str | None = None) -> str:
+    """A requirement that does not hold: what was asked, what came."""
+    if check.actual is None and check.reason:
+        return f"{required(check, unit)}: {visible(check.reason)}"
+    return f"{required(check, unit)}: got {quantity(check.actual, unit)}"

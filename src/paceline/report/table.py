@@ -1,0 +1,127 @@
+"""The final table of a session, as rows that a plain stream and a terminal both draw."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from paceline.model import Measurement, Record, Report, Severity, Status
+from paceline.report.format import aligned, duration, measured, unmet, visible
+
+MOST_ROWS = 50
+"""Past this many cases the table is for finding what is wrong: failures first, passed ones capped."""
+MOST_FAILURES = 200
+MOST_METRICS = 3
+
+_RUNNER_METRICS = frozenset(
+    {"exec_time_s", "cpu_user_s", "cpu_system_s", "peak_memory_bytes", "mean_memory_bytes", "time_taken_s"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One case: what it was, how it ended, its most telling numbers, and why it is not good."""
+
+    case: str
+    status: Status
+    time: str
+    metrics: tuple[str, ...] = ()
+    complaints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """The rows that are shown, and how many were left out."""
+
+    rows: tuple[Row, ...]
+    hidden_failed: int = 0
+    hidden_passed: int = 0
+
+    @property
+    def footnotes(self) -> tuple[str, ...]:
+        hidden = (("failed", self.hidden_failed), ("passed", self.hidden_passed))
+        return tuple(f"… and {count:,} more {what}" for what, count in hidden if count)
+
+
+def make_table(report: Report) -> Table:
+    """The report's rows in plan order, or failures first when there are many; reads each record once."""
+    total = sum(report.counts.values())
+    if total <= MOST_ROWS:
+        return Table(rows=tuple(_row(record) for record in report.records))
+    failed, passed = _first_of_each(report.records)
+    shown_passed = passed[: max(0, MOST_ROWS - len(failed))]
+    all_passed = report.counts.get(Status.PASSED, 0)
+    return Table(
+        rows=(*failed, *shown_passed),
+        hidden_failed=total - all_passed - len(failed),
+        hidden_passed=all_passed - len(shown_passed),
+    )
+
+
+def _first_of_each(records: Iterable[Record]) -> tuple[list[Row], list[Row]]:
+    failed: list[Row] = []
+    passed: list[Row] = []
+    for record in records:
+        rows, most = (passed, MOST_ROWS) if record.status.ok else (failed, MOST_FAILURES)
+        if len(rows) < most:
+            rows.append(_row(record))
+    return failed, passed
+
+
+def _row(record: Record) -> Row:
+    return Row(
+        case=visible(record.case.name),
+        status=record.status,
+        time=duration(record.exec_time_s) if record.exec_time_s else "",
+        metrics=tuple(measured(name, value) for name, value in key_metrics(record)),
+        complaints=(*complaints(record), *(f"warning: {line}" for line in _unmet(record, "warn"))),
+    )
+
+
+def key_metrics(record: Record) -> list[tuple[str, Measurement]]:
+    """The metrics a reader looks for: those with a requirement, then the script's own with a direction."""
+    asked = [check.metric for check in record.requirements]
+    own = [name for name, m in record.metrics.items() if m.direction and name not in _RUNNER_METRICS]
+    names = [name for name in dict.fromkeys([*asked, *own]) if name in record.metrics]
+    return [(name, record.metrics[name]) for name in names[:MOST_METRICS]]
+
+
+def complaints(record: Record) -> tuple[str, ...]:
+    """Why a case failed, a line each: its unmet requirements, else the reason."""
+    unmet_ones = tuple(_unmet(record, "fail"))
+    if record.status.ok or (unmet_ones and record.status is Status.REQUIREMENT_FAILED):
+        return unmet_ones
+    return (visible(record.reason), *unmet_ones) if record.reason else unmet_ones
+
+
+def _unmet(record: Record, severity: Severity) -> Iterator[str]:
+    for check in record.requirements:
+        if not check.ok and check.severity == severity:
+            yield unmet(check, _unit(record.metrics, check.metric))
+
+
+def _unit(metrics: Mapping[str, Measurement], name: str) -> str | None:
+    return metrics[name].unit if name in metrics else None
+
+
+def plain_lines(table: Table) -> Iterator[str]:
+    """The table as aligned text; complaints stand indented under their case."""
+    cells = [(row.case, row.status.value, row.time, "  ".join(row.metrics)) for row in table.rows]
+    header, *lines = aligned([("case", "status", "time", "metrics"), *cells])
+    yield header
+    for row, line in zip(table.rows, lines, strict=True):
+        yield line
+        yield from (f"    {complaint}" for complaint in row.complaints)
+    yield from table.footnotes
+
+
+def summary(report: Report, elapsed_s: float | None = None) -> str:
+    """One line: how many ended how, and how long it all took."""
+    total = sum(report.counts.values())
+    parts = [f"{report.counts[status]:,} {_words(status)}" for status in Status if report.counts.get(status)]
+    text = f"{', '.join(parts) or 'nothing ran'} of {total:,} case{'' if total == 1 else 's'}"
+    if elapsed_s is not None:
+        text += f" in {duration(elapsed_s)}"
+    return f"Interrupted: {text}" if report.interrupted else text
+
+
+def _words(status: Status) -> str:
+    return status.value.replace("_", " ")

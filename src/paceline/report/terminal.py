@@ -1,0 +1,172 @@
+"""What a session tells while it runs and when it ends, as plain lines; `make_console` picks the view.
+
+A console is called from the threads that run cases, and all text it gets is redacted already.
+"""
+
+import os
+import shlex
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from threading import Lock
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TextIO
+
+from paceline.model import Case, Plan, Record, Report, Status
+from paceline.report.format import spelled_for, visible
+from paceline.report.table import complaints, make_table, plain_lines, summary
+
+if TYPE_CHECKING:
+    from paceline.report.live import LiveConsole
+
+Tail = Callable[[int], list[str]]
+"""Gives the last so many lines of a case's output, now."""
+
+_OUTCOMES: Mapping[Status, str] = {
+    Status.PASSED: "✅ Run Succeeded",
+    Status.SKIPPED: "❌ Run Skipped",
+    Status.INTERRUPTED: "❌ Run Interrupted",
+}
+_GREEN, _RED, _RESET = "\x1b[32m", "\x1b[31m", "\x1b[0m"
+
+
+def make_console(
+    stream: TextIO, *, quiet: bool = False, environ: Mapping[str, str] | None = None
+) -> "PlainConsole | LiveConsole":
+    """The console that suits the stream: live on a terminal that can redraw, plain lines elsewhere."""
+    variables = os.environ if environ is None else environ
+    if quiet:
+        return QuietConsole(stream)
+    if _can_redraw(stream, variables):
+        from paceline.report.live import LiveConsole  # rich costs 50 ms that a log file need not pay
+
+        return LiveConsole(stream)
+    wants_colour = bool(variables.get("FORCE_COLOR")) and not variables.get("NO_COLOR")
+    return PlainConsole(stream, colour=wants_colour)
+
+
+def _can_redraw(stream: TextIO, environ: Mapping[str, str]) -> bool:
+    encoding = (stream.encoding or "").lower().replace("-", "")
+    return stream.isatty() and environ.get("TERM", "dumb") not in {"", "dumb"} and encoding == "utf8"
+
+
+class PlainConsole:
+    """The hierarchical log: session, case, what was run, how it ended, where its output is."""
+
+    def __init__(self, stream: TextIO, *, colour: bool = False) -> None:
+        self._stream = stream
+        self._colour = colour
+        self._lock = Lock()
+        self._block = ""
+        self._closed = False
+        self._started_s: float | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+    def session_started(self, plan: Plan, kept: int) -> None:
+        self._started_s = time.monotonic()
+        lines = [f"Started session {visible(plan.session)}..."]
+        if kept:
+            lines.append(
+                f"\tKeeping {kept:,} of {len(plan.setups) + len(plan.cases):,} cases that finished before"
+            )
+        with self._lock:
+            self._write(lines)
+
+    def case_started(self, case: Case, command: Sequence[str], entry_dir: Path, tail: Tail) -> None:
+        with self._lock:
+            self._open_block(case.name, "Running data setup" if case.kind == "data_setup" else "Running")
+            self._write([f"\t\tRunning command {command_line(command)}"])
+
+    def run_started(self, case: Case, label: str) -> None:
+        with self._lock:
+            self._open_block(case.name, "Running")
+            self._write([f"\t\tRunning {visible(label)}"])
+
+    def case_finished(self, record: Record, entry_dir: Path) -> None:
+        with self._lock:
+            self._open_block(record.case.name, "Finished")
+            self._write([self._painted(record.status, outcome(record)), *_details(record, entry_dir)])
+            self._block = ""
+
+    def note(self, text: str) -> None:
+        with self._lock:
+            self._write([f"\t{visible(line)}" for line in text.splitlines()])
+
+    def session_finished(self, report: Report, session_dir: Path) -> None:
+        elapsed_s = None if self._started_s is None else time.monotonic() - self._started_s
+        with self._lock:
+            self._write(["", *plain_lines(make_table(report)), "", summary(report, elapsed_s)])
+            self._write([f"Results in {visible(str(session_dir))}"])
+
+    def _open_block(self, name: str, verb: str) -> None:
+        """Cases that run side by side take turns on the stream: say whose lines follow when that changes."""
+        if self._block != name:
+            self._write([f"\t{verb} {visible(name)}"])
+        self._block = name
+
+    def _painted(self, status: Status, text: str) -> str:
+        colour = _GREEN if status.ok else _RED
+        return f"\t\t{colour}{text}{_RESET}" if self._colour else f"\t\t{text}"
+
+    def _write(self, lines: Sequence[str]) -> None:
+        if self._closed or not lines:
+            return
+        try:
+            self._stream.write(spelled_for(self._stream.encoding, "\n".join(lines) + "\n"))
+            self._stream.flush()
+        except OSError:
+            # The reader went away or the disk is full: the session and its files matter more than its log.
+            self._closed = True
+
+
+class QuietConsole(PlainConsole):
+    """Says nothing until the end, then what failed and one line that sums up."""
+
+    def session_started(self, plan: Plan, kept: int) -> None:
+        self._started_s = time.monotonic()
+
+    def case_started(self, case: Case, command: Sequence[str], entry_dir: Path, tail: Tail) -> None:
+        return None
+
+    def run_started(self, case: Case, label: str) -> None:
+        return None
+
+    def case_finished(self, record: Record, entry_dir: Path) -> None:
+        if not record.status.ok:
+            super().case_finished(record, entry_dir)
+
+    def session_finished(self, report: Report, session_dir: Path) -> None:
+        elapsed_s = None if self._started_s is None else time.monotonic() - self._started_s
+        with self._lock:
+            self._write([f"{summary(report, elapsed_s)}; results in {visible(str(session_dir))}"])
+
+
+def command_line(command: Sequence[str]) -> str:
+    """A command as a shell would take it, on one line."""
+    return visible(shlex.join(command))
+
+
+def outcome(record: Record) -> str:
+    """How a case ended, in the words of the log."""
+    words = _OUTCOMES.get(record.status, "❌ Run Failed")
+    if record.status is not Status.SKIPPED:
+        words += f" in {record.exec_time_s:.1f} seconds"
+    if record.status in _OUTCOMES:
+        return words
+    return f"{words} ({record.status.value.replace('_', ' ')})"
+
+
+def _details(record: Record, entry_dir: Path) -> list[str]:
+    """What belongs under the outcome: why, warnings, the place of the logs."""
+    lines = [f"\t\t{line}" for line in complaints(record)]
+    lines += [f"\t\twarning: {visible(warning)}" for warning in record.warnings]
+    if record.status is not Status.SKIPPED:
+        lines.append(f"\t\tLogs found in {visible(str(entry_dir / 'logs'))}")
+    return lines

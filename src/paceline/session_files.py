@@ -1,0 +1,93 @@
+"""What a session writes besides its cases' own files, and how records get onto a disk that is full."""
+
+import errno
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from paceline.config.load import Loaded
+from paceline.config.resolved import resolved_text
+from paceline.errors import SessionError
+from paceline.model import Plan, Record
+from paceline.plan import plan_json
+from paceline.record.codec import dump, result_data
+from paceline.record.directory import SessionDir, clear_stale, sessions, stale_run_ids, write_atomic
+from paceline.record.environment import Environment, capture
+from paceline.record.redact import Redactor
+from paceline.record.reserve import Reserve
+from paceline.run.leftovers import sweep
+
+_NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def remove_leftovers(results_dir: Path) -> None:
+    """End what runners that were killed left running; only processes that carry the mark of one of our runs."""
+    for session_dir in sessions(results_dir):
+        run_ids = stale_run_ids(session_dir)
+        if run_ids:
+            sweep(run_ids)
+            clear_stale(session_dir)
+
+
+def write_start(plan: Plan, loaded: Loaded, directory: SessionDir, redactor: Redactor) -> Environment:
+    """The session's own files, all written before the first case starts."""
+    environment = capture(redactor=redactor, config_files=loaded.files, settings=plan.settings)
+    files: dict[str, bytes] = {
+        "config.yaml": resolved_text(loaded, redactor.data).encode(),
+        "plan.json": dump(plan_json(plan, redactor), pretty=True),
+        "environment.json": dump(environment.data, pretty=True, redactor=redactor),
+        "packages.txt": "".join(f"{line}\n" for line in environment.packages).encode(),
+    }
+    try:
+        for name, data in files.items():
+            write_atomic(directory.path / name, data)
+    except OSError as error:
+        raise SessionError(f"cannot write into {directory.path}: {error.strerror or error}") from error
+    return environment
+
+
+class Store:
+    """Writes records, with a reserve for the moment when the disk is full."""
+
+    def __init__(self, directory: SessionDir) -> None:
+        self._directory = directory
+        self._reserve = Reserve(directory.path)
+        self._reserve.hold()
+        self.fault = ""
+
+    def write(self, record: Record, tasks: Sequence[Mapping[str, Any]]) -> bool:
+        """Write a record; False when the disk is so full that no further case should begin."""
+        try:
+            self._write(record, tasks)
+            return True
+        except OSError as error:
+            if error.errno not in _NO_SPACE:
+                raise self._unwritable(record, error) from error
+        self._reserve.release()
+        try:
+            self._write(record, tasks)
+        except OSError as error:
+            raise self._unwritable(record, error) from error
+        return self._reserve.hold() or self._give_up()
+
+    def release(self) -> None:
+        """Free the reserve: the session is ending, and its report needs the room."""
+        self._reserve.release()
+
+    def _write(self, record: Record, tasks: Sequence[Mapping[str, Any]]) -> None:
+        self._directory.write_record(record)
+        entry_dir = self._directory.entry_dir(record.case)
+        self._directory.append_result_line(record.case, result_data(record, entry_dir, tasks))
+
+    def _give_up(self) -> bool:
+        name = self._directory.path.name
+        self.fault = (
+            f"the disk is full: free space under {self._directory.path}, then go on with --resume {name}"
+        )
+        return False
+
+    def _unwritable(self, record: Record, error: OSError) -> SessionError:
+        entry_dir = self._directory.entry_dir(record.case)
+        return SessionError(
+            f"cannot write the record of {record.case.name} into {entry_dir}: {error.strerror or error}"
+        )

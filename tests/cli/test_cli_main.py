@@ -1,0 +1,152 @@
+"""The program itself: help, version, errors, exit codes, and what it costs to start."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import paceline
+from paceline.cli import COMMANDS, cli
+from workplace import Workplace
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+def test_version(place: Workplace) -> None:
+    done = place.run("--version")
+    assert (done.returncode, done.stdout) == (0, f"paceline {paceline.__version__}\n")
+
+
+@pytest.mark.parametrize("option", ["-h", "--help"])
+def test_help_names_every_command(place: Workplace, option: str) -> None:
+    done = place.run(option)
+    assert done.returncode == 0
+    for name, line in COMMANDS.items():
+        assert re.search(rf"^  {name} +{re.escape(line.split()[0])}", done.stdout, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_teaches_by_example(name: str, place: Workplace) -> None:
+    done = place.run(name, "--help")
+    assert done.returncode == 0
+    assert re.search(rf"Examples:\n +\S*.*paceline {name}", done.stdout)
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["run", "--help"], ["plan", "--help"]])
+def test_help_imports_no_part_of_the_runner(words: list[str]) -> None:
+    program = (
+        "import sys\n"
+        "from paceline.cli import _invoke\n"
+        f"sys.argv[1:] = {words}\n"
+        "code = _invoke()\n"
+        "print('modules:', *sorted(sys.modules))\n"
+        "sys.exit(code)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    modules = done.stdout.rpartition("modules:")[2].split()
+    assert not {"rich", "pydantic", "yaml", "psutil", "orjson", "paceline.session"} & set(modules)
+
+
+def test_no_command_shows_help(place: Workplace) -> None:
+    done = place.run()
+    assert done.returncode == 2
+    assert "Usage: paceline" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["rnu"],
+        ["run", "--job", "2"],
+        ["run", "--jobs", "0"],
+        ["run", "--shard", "5/4"],
+        ["run", "--shard", "x"],
+    ],
+)
+def test_a_wrong_command_line_is_exit_2_and_no_traceback(place: Workplace, words: list[str]) -> None:
+    done = place.run(*words)
+    assert done.returncode == 2
+    assert "Error: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["run", "plan"])
+def test_without_a_config_it_says_what_to_do(place: Workplace, name: str) -> None:
+    done = place.run(name)
+    assert done.returncode == 2
+    assert done.stderr.startswith("paceline: no configuration given and no paceline.yaml here")
+    assert "paceline init" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_argument_that_no_terminal_can_show(place: Workplace) -> None:
+    done = subprocess.run(
+        [*place.command("plan"), b"\xff\xfe.yaml"],
+        cwd=place.path,
+        capture_output=True,
+        env={**os.environ, "LC_ALL": "C"},
+    )
+    assert done.returncode == 2
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_reader_that_goes_away_is_no_error(place: Workplace) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        place.command("schema", "config"), cwd=place.path, stdout=writing, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writing)
+    assert done.stderr == ""
+
+
+def test_docs_cli_is_current(tmp_path: Path) -> None:
+    page = tmp_path / "cli.md"
+    subprocess.run([sys.executable, "-m", "paceline.cli.reference", page], check=True)
+    assert (REPOSITORY / "docs" / "cli.md").read_text() == page.read_text(), "run 'make reference'"
+
+
+def test_commands_are_the_modules_of_their_name() -> None:
+    for name in COMMANDS:
+        found = cli.get_command(cli.make_context("paceline", ["--help"], resilient_parsing=True), name)
+        assert found is not None
+        assert found.name == name
+
+
+class TestCompletion:
+    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+    def test_prints_the_script_of_a_shell(self, place: Workplace, shell: str) -> None:
+        done = place.run("completion", shell)
+        assert done.returncode == 0
+        assert "_PACELINE_COMPLETE" in done.stdout
+
+    def complete(self, place: Workplace, *words: str) -> list[str]:
+        done = place.run(
+            _PACELINE_COMPLETE="bash_complete",
+            COMP_WORDS=" ".join(["paceline", *words]),
+            COMP_CWORD=str(len(words)),
+        )
+        return [line.partition(",")[2] for line in done.stdout.split()]
+
+    def test_completes_commands(self, place: Workplace) -> None:
+        assert self.complete(place, "s") == ["show", "schema"]
+
+    def test_completes_entries_and_tags_of_the_suite(self, place: Workplace) -> None:
+        place.write("paceline.yaml", "entries:\n  - name: alpha\n    tags: [fast]\n  - name: beta\n")
+        place.write("other.yaml", "entries:\n  - name: alpine\n")
+        assert self.complete(place, "run", "--only", "a") == ["alpha"]
+        assert self.complete(place, "run", "--exclude", "t") == ["tag:fast"]
+        assert self.complete(place, "plan", "other.yaml", "--only", "a") == ["alpine"]
+        assert self.complete(
+            place, "run", "--config", "other.yaml", "--config", "paceline.yaml", "--only", "al"
+        ) == [
+            "alpine",
+            "alpha",
+        ]
+
+    def test_offers_nothing_for_a_broken_suite(self, place: Workplace) -> None:
+        place.write("paceline.yaml", "entries: [\n")
+        assert self.complete(place, "run", "--only", "a") == []

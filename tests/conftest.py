@@ -1,0 +1,33 @@
+"""What every test stands on: a clean environment and hypothesis settings that do not flake on a busy machine."""
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from workplace import Workplace
+
+settings.register_profile(
+    "paceline",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+    derandomize=bool(os.environ.get("CI")),
+)
+settings.load_profile("paceline")
+
+_LOOKS_OF_OUTPUT = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Variables of the developer's shell, or of a Paceline that runs these tests, must not decide a test."""
+    for name in list(os.environ):
+        if name.startswith("PACELINE_") or name in _LOOKS_OF_OUTPUT:
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workplace:
+    """A directory with a suite, and the real command line to run it."""
+    return Workplace(tmp_path)

@@ -1,0 +1,416 @@
+"""Whole sessions through the command line: what runs, what is written, how it ends."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from workplace import Workplace
+
+COUNT = """
+import argparse, json, os, pathlib, time
+from paceline import emit
+parser = argparse.ArgumentParser()
+parser.add_argument("--benchmark-results-path", type=pathlib.Path, required=True)
+parser.add_argument("--value", type=float, default=1)
+parser.add_argument("--exit", type=int, default=0)
+args = parser.parse_args()
+with open(os.environ["LEDGER"], "a") as ledger:
+    ledger.write(os.environ["PACELINE_CASE"] + "\\n")
+emit.params({"value": args.value})
+with emit.task("work"):
+    pass
+emit.metrics({"is_success": args.exit == 0, "score": args.value})
+raise SystemExit(args.exit)
+"""
+
+
+@pytest.fixture
+def suite(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> Workplace:
+    monkeypatch.setenv("LEDGER", str(place.path / "ledger"))
+    place.write("scripts/count.py", COUNT)
+    return place
+
+
+def ran(place: Workplace) -> list[str]:
+    ledger = place.path / "ledger"
+    return ledger.read_text().splitlines() if ledger.exists() else []
+
+
+def test_everything_the_layout_promises_is_there(suite: Workplace) -> None:
+    suite.write("suite.yaml", "entries:\n  - {name: a, script: count.py, args: --value 3}\n")
+    done = suite.run("run", "suite.yaml", "--session-name", "s")
+    assert done.returncode == 0, done.stderr
+    session = suite.path / "results/s"
+    names = {path.name for path in session.iterdir()}
+    assert {"config.yaml", "plan.json", "environment.json", "packages.txt", "events.jsonl"} <= names
+    assert {"report.json", "report.md", "junit.xml", "a"} <= names
+    inside = {str(path.relative_to(session / "a")) for path in (session / "a").rglob("*")}
+    assert {"record.json", "results.jsonl", "stdouterr.log", "logs/stdout.log", "logs/stderr.log"} <= inside
+    assert {
+        "artifacts/pip-freeze.txt",
+        "benchmark_results/params.json",
+        "benchmark_results/metrics.json",
+    } <= inside
+    assert {"benchmark_results/tasks.pkl", "resources.csv"} <= inside
+    assert "scratch" not in inside and "running.json" not in inside
+    record = suite.record("s", "a")
+    assert record["metrics"]["score"]["value"] == 3
+    assert record["metrics"]["task_work_process_time_sum"]["direction"] == "lower"
+    assert record["metrics"]["exec_time_s"]["unit"] == "s"
+    assert record["params"]["value"] == 3
+    assert record["environment"] and record["returncode"] == 0
+    line = json.loads((session / "a/results.jsonl").read_text())
+    assert {"name", "success", "exec_time_s", "timeout", "script_params", "script_metrics", "tasks"} <= set(
+        line
+    )
+    assert {"command", "returncode", "stdouterr_file"} <= set(line)
+    assert line["success"] is True and line["tasks"] and Path(line["stdouterr_file"]).exists()
+
+
+def test_hierarchical_log_and_exit_code(suite: Workplace) -> None:
+    suite.write(
+        "suite.yaml",
+        "entries:\n  - {name: good, script: count.py}\n  - {name: bad, script: count.py, args: --exit 3}\n",
+    )
+    done = suite.run("run", "suite.yaml", "--session-name", "s")
+    assert done.returncode == 1
+    lines = done.stdout.splitlines()
+    assert lines[0] == "Started session s..."
+    assert "\tRunning good" in lines and "\tRunning bad" in lines
+    assert any(line.startswith("\t\tRunning command ") and "count.py" in line for line in lines)
+    assert any("Run Succeeded in" in line for line in lines)
+    assert any("Run Failed in" in line and "exit code 3" in "".join(lines) for line in lines)
+    assert any(line.strip().startswith("Logs found in") for line in lines)
+
+
+def test_json_goes_to_stdout_alone(suite: Workplace) -> None:
+    suite.write("suite.yaml", "entries:\n  - {name: a, script: count.py}\n")
+    done = suite.run("run", "suite.yaml", "--session-name", "s", "--json")
+    report = json.loads(done.stdout)
+    assert report["session"] == "s" and report["ok"] is True
+    assert [record["status"] for record in report["records"]] == ["passed"]
+    assert "Running a" in done.stderr
+
+
+def test_a_script_that_writes_no_metrics_fails_and_a_command_need_not(suite: Workplace) -> None:
+    suite.write("scripts/silent.py", "print('done')\n")
+    suite.write(
+        "suite.yaml",
+        "entries:\n  - {name: silent, script: silent.py}\n  - {name: plain, command: ['true']}\n",
+    )
+    assert suite.run("run", "suite.yaml", "--session-name", "s").returncode == 1
+    assert suite.record("s", "silent")["status"] == "failed"
+    assert "metrics.json" in suite.record("s", "silent")["reason"]
+    assert suite.record("s", "plain")["status"] == "passed"
+
+
+def test_requirements_are_stored_with_bound_actual_and_margin(suite: Workplace) -> None:
+    suite.write(
+        "suite.yaml",
+        """
+entries:
+  - name: short
+    script: count.py
+    args: --value 90
+    requirements: [{metric: score, min_value: 100}, {metric: missing, max_value: 1, severity: warn}]
+  - name: near
+    script: count.py
+    args: --value 96
+    requirements: [{metric: score, min_value: 100, tolerance: 5%}, {metric: is_success, exact_value: true}]
+""",
+    )
+    assert suite.run("run", "suite.yaml", "--session-name", "s").returncode == 1
+    short = suite.record("s", "short")
+    assert short["status"] == "requirement_failed"
+    check = short["requirements"][0]
+    assert (check["bound"], check["actual"], check["ok"]) == (100, 90, False)
+    assert check["margin"] == pytest.approx(-0.1)
+    assert any("missing" in note for note in short["warnings"])
+    assert suite.record("s", "near")["status"] == "passed"
+
+
+def test_repeat_and_warmup_make_one_record(suite: Workplace) -> None:
+    suite.write("suite.yaml", "entries:\n  - {name: a, script: count.py, repeat: 3, warmup: 2}\n")
+    assert suite.run("run", "suite.yaml", "--session-name", "s").returncode == 0
+    record = suite.record("s", "a")
+    assert len(record["metrics"]["score"]["samples"]) == 3
+    assert len(record["metrics"]["exec_time_s"]["samples"]) == 3
+    attempts = {path.name for path in (suite.path / "results/s/a/attempts").iterdir()}
+    assert attempts == {"warmup-1", "warmup-2", "repeat-1", "repeat-2", "repeat-3"}
+    assert ran(suite) == ["a"] * 5
+
+
+def test_resume_runs_only_what_is_new_changed_or_failed_on_request(suite: Workplace) -> None:
+    text = "entries:\n  - {name: a, script: count.py}\n  - {name: b, script: count.py, args: --exit 1}\n"
+    suite.write("suite.yaml", text)
+    assert suite.run("run", "suite.yaml", "--session-name", "s").returncode == 1
+    assert suite.run("run", "suite.yaml", "--session-name", "s").returncode == 2
+    assert suite.run("run", "suite.yaml", "--resume").returncode == 1
+    assert ran(suite) == ["a", "b"]
+    assert suite.run("run", "suite.yaml", "--resume", "s", "--rerun-failed").returncode == 1
+    assert ran(suite) == ["a", "b", "b"]
+    assert suite.record("s", "b")["attempt"] == 2
+    assert (suite.path / "results/s/b/attempts/attempt-1/record.json").is_file()
+    suite.write("suite.yaml", text.replace("--exit 1", "--exit 0"))
+    assert suite.run("run", "suite.yaml", "--resume", str(suite.path / "results/s")).returncode == 0
+    assert ran(suite) == ["a", "b", "b", "b"]
+    suite.write("scripts/count.py", COUNT + "# changed\n")
+    assert suite.run("run", "suite.yaml", "--resume").returncode == 0
+    assert ran(suite) == ["a", "b", "b", "b", "a", "b"]
+
+
+def test_needs_orders_hands_over_and_skips(suite: Workplace) -> None:
+    suite.write(
+        "suite.yaml",
+        """
+entries:
+  - {name: reader, needs: [writer], command: [cat, '{needs:writer}/kept.txt']}
+  - {name: writer, command: [sh, -c, 'echo handed over > "$1/kept.txt"', sh, '{session_entry_dir}']}
+  - {name: broken, command: ['false']}
+  - {name: after_broken, needs: [broken], command: ['true']}
+""",
+    )
+    assert suite.run("run", "suite.yaml", "--session-name", "s").returncode == 1
+    assert (suite.path / "results/s/reader/logs/stdout.log").read_text() == "handed over\n"
+    skipped = suite.record("s", "after_broken")
+    assert skipped["status"] == "skipped" and "broken" in skipped["reason"]
+
+
+def test_unset_variable_blocks_only_its_entry(suite: Workplace) -> None:
+    suite.write(
+        "suite.yaml",
+        "entries:\n  - {name: a, script: count.py}\n  - {name: b, script: count.py, args: '--value ${NOT_SET_HERE}'}\n",
+    )
+    planned = suite.run("plan", "suite.yaml")
+    assert planned.returncode == 2 and "NOT_SET_HERE" in planned.stderr + planned.stdout
+    assert suite.run("run", "suite.yaml", "--session-name", "s").returncode == 1
+    assert suite.record("s", "a")["status"] == "passed"
+    blocked = suite.record("s", "b")
+    assert blocked["status"] == "launch_error" and "NOT_SET_HERE" in blocked["reason"]
+    assert ran(suite) == ["a"]
+    resumed = suite.run("run", "suite.yaml", "--resume", "s", NOT_SET_HERE="2")
+    assert resumed.returncode == 0, resumed.stdout
+    assert suite.record("s", "b")["metrics"]["score"]["value"] == 2
+
+
+def test_jobs_run_side_by_side_but_never_beside_an_exclusive_one(suite: Workplace) -> None:
+    code = """
+import os, pathlib, sys, time
+running = pathlib.Path(os.environ["LEDGER"] + ".d")
+running.mkdir(exist_ok=True)
+mine = running / str(os.getpid())
+mine.touch()
+wants = int(sys.argv[1])
+deadline = time.monotonic() + 20
+most = 1
+while time.monotonic() < deadline and most < wants:
+    most = max(most, len(list(running.iterdir())))
+    time.sleep(0.01)
+if wants == 1:
+    most = max(len(list(running.iterdir())) for _ in range(20) if not time.sleep(0.01))
+mine.unlink()
+sys.exit(0 if most == wants else 1)
+"""
+    suite.write("meet.py", code)
+    python = sys.executable
+    suite.write(
+        "suite.yaml",
+        f"""
+entries:
+  - {{name: a, command: [{python}, meet.py, '2'], resources: {{cpus: 0.5}}}}
+  - {{name: b, command: [{python}, meet.py, '2'], resources: {{cpus: 0.5}}}}
+  - {{name: alone, command: [{python}, meet.py, '1'], resources: {{exclusive: true}}}}
+""",
+    )
+    done = suite.run("run", "suite.yaml", "--session-name", "s", "--jobs", "3")
+    assert done.returncode == 0, done.stdout
+
+
+def test_failed_data_setup_skips_the_cases(suite: Workplace) -> None:
+    suite.write("data_prep/setup.sh", "exit 4\n")
+    suite.write(
+        "suite.yaml",
+        """
+data_setups:
+  - {name: prepare, script: data_prep/setup.sh, interpreter: sh}
+entries:
+  - {name: a, script: count.py}
+""",
+    )
+    assert suite.run("run", "suite.yaml", "--session-name", "s").returncode == 1
+    assert suite.record("s", "data_setup/prepare")["status"] == "failed"
+    assert suite.record("s", "a")["status"] == "skipped"
+    assert "prepare" in suite.record("s", "a")["reason"]
+    suite.write("data_prep/setup.sh", "exit 0\n")
+    assert suite.run("run", "suite.yaml", "--resume", "s").returncode == 0
+
+
+def test_entry_settings_reach_the_program(suite: Workplace) -> None:
+    (suite.path / "elsewhere").mkdir()
+    suite.write(
+        "scripts/show.sh",
+        'echo "$COLOUR|$PWD|$1|$2"\necho "{\\"ok\\": 1}" > "$PACELINE_RESULTS_PATH/metrics.json"\n',
+    )
+    suite.write(
+        "suite.yaml",
+        """
+env: {COLOUR: green}
+entries:
+  - {name: a, script: show.sh, interpreter: sh, cwd: elsewhere, args: ['two words', '{"a": {"b": 1}}']}
+  - {name: b, script: show.sh, interpreter: sh, env: {COLOUR: red}, args: "'two words' {{literal}}"}
+""",
+    )
+    done = suite.run("run", "suite.yaml", "--session-name", "s")
+    assert done.returncode == 0, done.stdout + done.stderr
+    first = (suite.path / "results/s/a/logs/stdout.log").read_text()
+    assert first.startswith(f"green|{suite.path / 'elsewhere'}|two words|" + '{"a": {"b": 1}}')
+    second = (suite.path / "results/s/b/logs/stdout.log").read_text()
+    assert second.startswith("red|") and "|two words|{literal}" in second
+
+
+def test_planted_secrets_are_nowhere_in_what_a_session_leaves(suite: Workplace) -> None:
+    secrets = {
+        "MY_API_TOKEN": "tok-5f0c9a77",
+        "DB_PASSWORD": "pa$$w0rd with space",
+        "HOOK_ADDRESS": "http://127.0.0.1:9/hook/abcdef",
+        "NAMED_ONE": "quiet-value-31",
+    }
+    suite.write(
+        "scripts/leak.py",
+        "import os, sys\nfrom paceline import emit\n"
+        "for name in ('MY_API_TOKEN', 'DB_PASSWORD', 'HOOK_ADDRESS', 'NAMED_ONE'):\n"
+        "    text = os.environ[name]\n"
+        "    print(text); print(text, file=sys.stderr)\n"
+        "    for piece in text: sys.stdout.write(piece); sys.stdout.flush()\n"
+        "    emit.params({'used': text, text: 1}); emit.metrics({'label_' + name: text, 'is_success': True})\n"
+        "raise SystemExit('failed with ' + os.environ['MY_API_TOKEN'])\n",
+    )
+    suite.write(
+        "suite.yaml",
+        """
+secrets: [NAMED_ONE]
+sinks: [{type: 'not_a_module_here:Sink', name: hook, url: '${HOOK_ADDRESS}'}]
+entries:
+  - name: leak
+    script: leak.py
+    args: ['--token', '${MY_API_TOKEN}', '--password', '${DB_PASSWORD}']
+    env: {COPIED: '${NAMED_ONE}'}
+""",
+    )
+    done = suite.run("run", "suite.yaml", "--session-name", "s", **secrets)
+    plan = suite.run("plan", "suite.yaml", "--explain", **secrets)
+    plan_json = suite.run("plan", "suite.yaml", "--json", **secrets)
+    assert suite.record("s", "leak")["status"] == "failed"
+    texts = {"stdout": done.stdout, "stderr": done.stderr, "plan": plan.stdout, "plan_json": plan_json.stdout}
+    script_output = suite.path / "results/s/leak/benchmark_results"
+    for path in (suite.path / "results/s").rglob("*"):
+        if path.is_file() and not path.is_relative_to(script_output):
+            texts[str(path)] = path.read_text(errors="replace")
+    for where, text in texts.items():
+        for name, value in secrets.items():
+            assert value not in text, f"{name} is in {where}"
+
+
+SINK = """
+import json, os, pathlib
+LOG = pathlib.Path(os.environ["LEDGER"] + ".sink")
+def say(*words):
+    with LOG.open("a") as log:
+        log.write(json.dumps(words, default=str) + "\\n")
+
+class Modern:
+    def __init__(self, options, context): say("options", dict(options), context.session)
+    def open(self, plan): say("open", plan.session)
+    def record(self, record): say("record", record.case.name, record.status)
+    def close(self, report): say("close", report.ok)
+
+class ResultDict:
+    def __init__(self, config): self.config = config
+    def initialize(self, session_name, env_data): say("initialize", session_name, "hostname" in env_data)
+    def process_result(self, result):
+        say("process", result["name"], result["success"], result["script_metrics"]["score"])
+    def finalize(self): say("finalize")
+
+class RunLogger:
+    def start_session(self, session_name): say("start_session", session_name)
+    def start_run(self, run_name): say("start_run", run_name)
+    def log_params(self, params): say("params", params["value"])
+    def log_metrics(self, metrics): say("metrics", metrics["score"])
+    def log_artifact(self, path): say("artifact", pathlib.Path(path).exists())
+    def end_run(self, success): say("end_run", success)
+    def end_session(self, success): say("end_session", success)
+
+class Raises:
+    def __init__(self, options, context): pass
+    def open(self, plan): raise RuntimeError("cannot open")
+    def record(self, record): raise ValueError("cannot record")
+    def close(self, report): pass
+"""
+
+
+def test_custom_sinks_of_all_three_interfaces_see_every_record(suite: Workplace) -> None:
+    suite.write("my_sinks.py", SINK)
+    suite.write(
+        "suite.yaml",
+        """
+sinks:
+  - {type: 'my_sinks:Modern', name: modern, colour: red}
+  - {type: 'my_sinks:ResultDict', name: dicts}
+  - {type: 'my_sinks:RunLogger', name: logger}
+  - {type: 'my_sinks:Raises', name: raises}
+  - {type: 'my_sinks:Modern', name: off, enabled: false, key: '${NOT_SET_ANYWHERE}'}
+entries:
+  - {name: a, script: count.py, args: --value 7}
+""",
+    )
+    done = suite.run("run", "suite.yaml", "--session-name", "s", PYTHONPATH=str(suite.path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = [json.loads(line) for line in Path(f"{suite.path}/ledger.sink").read_text().splitlines()]
+    assert ["options", {"colour": "red"}, "s"] in said
+    for words in (["open", "s"], ["record", "a", "passed"], ["close", True]):
+        assert said.count(words) == 1
+    for words in (["initialize", "s", True], ["process", "a", True, 7], ["finalize"]):
+        assert said.count(words) == 1
+    for words in (
+        ["start_run", "a"],
+        ["params", 7],
+        ["metrics", 7],
+        ["end_run", True],
+        ["end_session", True],
+    ):
+        assert said.count(words) == 1
+    assert ["artifact", False] not in said
+    output = done.stdout + done.stderr
+    assert "sink raises: open failed: RuntimeError: cannot open" in output
+    assert "sink raises: record failed: ValueError: cannot record" in output
+
+
+def test_artifacts_dir_takes_the_large_things(suite: Workplace) -> None:
+    suite.write("suite.yaml", "artifacts_dir: large\nentries:\n  - {name: a, script: count.py}\n")
+    assert suite.run("run", "suite.yaml", "--session-name", "s").returncode == 0
+    assert (suite.path / "large/s/a/logs/stdout.log").is_file()
+    assert (suite.path / "results/s/a/logs/stdout.log").is_file()
+
+
+def test_two_runners_cannot_share_a_session(suite: Workplace) -> None:
+    suite.write("suite.yaml", "entries:\n  - {name: a, command: [sleep, '60']}\n")
+    first = suite.start("run", "suite.yaml", "--session-name", "s")
+    try:
+        lock = suite.path / "results/s/a/running.json"
+        while not lock.exists():
+            assert first.poll() is None
+        second = suite.run("run", "suite.yaml", "--resume", "s")
+        assert second.returncode == 2 and "being run by" in second.stderr
+    finally:
+        first.send_signal(15)
+        assert first.wait(20) == 130
+
+
+def test_broken_pipe_of_the_reader_does_not_fail_the_session(suite: Workplace) -> None:
+    suite.write("suite.yaml", "entries:\n  - {name: a, script: count.py, matrix: {n: [1, 2, 3]}}\n")
+    command = " ".join(suite.command("run", "suite.yaml", "--session-name", "s")) + " | head -1"
+    subprocess.run(command, shell=True, cwd=suite.path, check=True, capture_output=True)
+    assert len(suite.records("s")) == 3

@@ -1,0 +1,441 @@
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.errors import PacelineError, SessionError
+from paceline.model import Case, Measurement, Plan, Record, Status
+from paceline.record.directory import (
+    DATA_SETUP,
+    ENTRY_DIRS,
+    ENTRY_FILES,
+    SESSION_FILES,
+    SessionDir,
+    check_session_name,
+    clear_stale,
+    newest,
+    safe_name,
+    sessions,
+    stale_run_ids,
+    write_atomic,
+)
+from paceline.record.redact import Redactor
+
+LAYOUT_PAGE = Path(__file__).parents[2] / "docs" / "layout.md"
+
+
+def make_plan(tmp_path: Path, session: str = "s1", **changes: Any) -> Plan:
+    return Plan(session=session, directory=tmp_path / "results" / session, **changes)
+
+
+def make_case(name: str = "bench", **changes: Any) -> Case:
+    return Case(name=name, entry=name, key=name, **changes)
+
+
+def make_record(case: Case, attempt: int = 1, **changes: Any) -> Record:
+    return replace(Record(session="s1", case=case, attempt=attempt, status=Status.PASSED), **changes)
+
+
+@pytest.fixture
+def session_dir(tmp_path: Path) -> SessionDir:
+    return SessionDir.create(make_plan(tmp_path))
+
+
+def names_in(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def tree(directory: Path) -> set[str]:
+    return {str(path.relative_to(directory)) for path in directory.rglob("*")}
+
+
+class TestSafeName:
+    @given(
+        st.text(st.characters(), max_size=200)
+        | st.sampled_from([*SESSION_FILES, DATA_SETUP, "", ".", "..", "/"])
+    )
+    def test_any_name_becomes_one_harmless_component(self, name: str) -> None:
+        safe = safe_name(name)
+        assert safe == Path(safe).name
+        assert safe not in {"", ".", "..", *SESSION_FILES, DATA_SETUP}
+        assert not safe.startswith(".") and "\0" not in safe
+        assert len(safe.encode()) <= 120
+        assert safe == name or re.search("-[0-9a-f]{8}$", safe)
+
+    @given(st.text(alphabet="aA/._-é ", max_size=8), st.text(alphabet="aA/._-é ", max_size=8))
+    def test_different_names_get_different_directories(self, one: str, other: str) -> None:
+        assert (safe_name(one) == safe_name(other)) == (one == other)
+
+    @pytest.mark.parametrize(
+        "name", ["removal_xenna", "entry[executor=local,size=10]", "a.b-c+d=e,f@g", "größe"]
+    )
+    def test_ordinary_names_are_kept(self, name: str) -> None:
+        assert safe_name(name) == name
+
+    @pytest.mark.parametrize("name", ["../../etc", "report.json", "x" * 121, "e\u0301", "a b"])
+    def test_changed_names_are_marked(self, name: str) -> None:
+        assert re.search("-[0-9a-f]{8}$", safe_name(name))
+
+
+class TestWriteAtomic:
+    def test_the_file_is_there_whole_and_alone(self, tmp_path: Path) -> None:
+        write_atomic(tmp_path / "a", b"old")
+        write_atomic(tmp_path / "a", iter([b"new", b" parts"]))
+        assert (tmp_path / "a").read_bytes() == b"new parts"
+        assert names_in(tmp_path) == ["a"]
+
+    def test_a_failure_keeps_the_old_file_and_leaves_nothing(self, tmp_path: Path) -> None:
+        def parts() -> Any:
+            yield b"half"
+            raise OSError(28, "No space left on device")
+
+        write_atomic(tmp_path / "a", b"old")
+        with pytest.raises(OSError, match="No space"):
+            write_atomic(tmp_path / "a", parts())
+        assert (tmp_path / "a").read_bytes() == b"old"
+        assert names_in(tmp_path) == ["a"]
+
+    def test_a_target_that_cannot_be_replaced_leaves_nothing(self, tmp_path: Path) -> None:
+        (tmp_path / "a" / "b").mkdir(parents=True)
+        with pytest.raises(OSError, match="directory"):
+            write_atomic(tmp_path / "a", b"x")
+        assert names_in(tmp_path) == ["a"]
+
+
+class TestCreate:
+    def test_an_existing_session_names_resume(self, tmp_path: Path) -> None:
+        SessionDir.create(make_plan(tmp_path))
+        with pytest.raises(SessionError, match=r"s1 exists already .*--resume"):
+            SessionDir.create(make_plan(tmp_path))
+
+    @pytest.mark.parametrize(
+        "name", ["", " ", ".", "..", "a/b", "/abs", "../up", ".hidden", "a\0b", "a\nb", "x" * 256]
+    )
+    def test_a_name_that_leaves_the_results_directory_is_refused(self, name: str) -> None:
+        with pytest.raises(SessionError, match="no session name") as caught:
+            check_session_name(name)
+        assert "\n" not in str(caught.value)
+
+    @given(st.text())
+    def test_an_accepted_name_is_one_component(self, name: str) -> None:
+        try:
+            check_session_name(name)
+        except SessionError:
+            return
+        assert Path(name).name == name and len(Path("results", name).parts) == 2
+
+    def test_an_impossible_place_is_one_clear_line(self, tmp_path: Path) -> None:
+        (tmp_path / "results").write_text("a file")
+        with pytest.raises(SessionError, match="cannot create the session directory") as caught:
+            SessionDir.create(make_plan(tmp_path))
+        assert "\n" not in str(caught.value)
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+    def test_an_unwritable_place_is_one_clear_line(self, tmp_path: Path) -> None:
+        (tmp_path / "results").mkdir(mode=0o555)
+        with pytest.raises(SessionError, match=r"Permission denied; choose another place with --results-dir"):
+            SessionDir.create(make_plan(tmp_path))
+
+    def test_only_a_session_can_be_opened(self, tmp_path: Path, session_dir: SessionDir) -> None:
+        assert SessionDir.open(session_dir.path).path == session_dir.path
+        (tmp_path / "other").mkdir()
+        for path in (tmp_path / "other", tmp_path / "missing"):
+            with pytest.raises(SessionError, match="no session at"):
+                SessionDir.open(path)
+
+
+HOLD_LOCK = """
+import sys
+from pathlib import Path
+from paceline.model import Case
+from paceline.record.directory import SessionDir
+directory = SessionDir.open(Path(sys.argv[1]))
+directory.lock()
+for name in sys.argv[2:]:
+    case = Case(name=name, entry=name, key=name, kind="data_setup" if name.startswith("setup") else "entry")
+    directory.prepare(case)
+    directory.mark_running(case, "id-of-" + name)
+print("locked", flush=True)
+sys.stdin.read()
+directory.unlock()
+"""
+
+
+def start_runner(path: Path, *running: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", HOLD_LOCK, str(path), *running]
+    runner = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert runner.stdout is not None
+    assert runner.stdout.readline() == "locked\n"
+    return runner
+
+
+class TestLock:
+    def test_a_second_runner_is_told_who_has_it(self, session_dir: SessionDir) -> None:
+        with start_runner(session_dir.path) as runner:
+            with pytest.raises(SessionError, match=f"s1 is being run by process {runner.pid} on "):
+                session_dir.lock()
+            runner.communicate("")
+        session_dir.lock()
+        session_dir.lock()
+        session_dir.unlock()
+        session_dir.unlock()
+
+    def test_what_a_killed_runner_left_is_known_until_cleared(self, session_dir: SessionDir) -> None:
+        with start_runner(session_dir.path, "one", "setup", "three") as runner:
+            assert stale_run_ids(session_dir.path) == []
+            clear_stale(session_dir.path)
+            runner.send_signal(signal.SIGKILL)
+        expected = ["id-of-one", "id-of-setup", "id-of-three"]
+        assert sorted(stale_run_ids(session_dir.path)) == expected
+        session_dir.lock()
+        assert sorted(stale_run_ids(session_dir.path)) == expected
+        clear_stale(session_dir.path)
+        assert stale_run_ids(session_dir.path) == []
+
+    def test_clearing_without_resuming_is_enough(self, session_dir: SessionDir) -> None:
+        with start_runner(session_dir.path, "one") as runner:
+            runner.send_signal(signal.SIGKILL)
+        clear_stale(session_dir.path)
+        assert stale_run_ids(session_dir.path) == []
+        session_dir.lock()
+
+    def test_a_runner_that_ended_well_left_nothing(self, session_dir: SessionDir) -> None:
+        with start_runner(session_dir.path, "one") as runner:
+            runner.communicate("")
+        assert stale_run_ids(session_dir.path) == []
+
+    def test_our_own_commands_are_not_stale(self, session_dir: SessionDir) -> None:
+        case = make_case()
+        session_dir.lock()
+        session_dir.prepare(case)
+        session_dir.mark_running(case, "mine")
+        assert stale_run_ids(session_dir.path) == []
+        session_dir.unmark_running(case)
+        session_dir.unmark_running(case)
+
+    def test_half_written_files_of_a_killed_runner_go_when_the_session_is_taken_up(
+        self, session_dir: SessionDir
+    ) -> None:
+        (session_dir.path / ".tmp-left").write_text("half")
+        session_dir.lock()
+        assert names_in(session_dir.path) == [".lock"]
+
+
+class TestPrepare:
+    def test_a_single_run_uses_the_entry_itself(self, session_dir: SessionDir) -> None:
+        case = make_case()
+        entry = session_dir.prepare(case)
+        assert session_dir.run_dir(case, None) == entry == session_dir.entry_dir(case)
+        assert tree(entry) == {"logs", "scratch", "artifacts", "benchmark_results", "stdouterr.log"}
+        (entry / "logs" / "stdouterr.log").write_text("said")
+        assert (entry / "stdouterr.log").read_text() == "said"
+
+    def test_repetitions_have_directories_of_their_own(self, session_dir: SessionDir) -> None:
+        case = make_case(repeat=2, warmup=1)
+        entry = session_dir.prepare(case)
+        for label in ("warmup-1", "repeat-1", "repeat-2"):
+            directory = session_dir.run_dir(case, label)
+            assert directory == entry / "attempts" / label
+            assert tree(directory) == {"logs", "scratch", "benchmark_results", "stdouterr.log"}
+            (directory / "logs" / "stdouterr.log").write_text(label)
+            assert (entry / "stdouterr.log").read_text() == label
+        assert session_dir.artifacts(case)[-1] == "attempts/warmup-1/logs/stdouterr.log"
+        session_dir.clean(case)
+        assert not list(entry.rglob("scratch"))
+
+    def test_a_data_set_up_has_a_place_of_its_own(self, session_dir: SessionDir) -> None:
+        assert session_dir.prepare(make_case(kind="data_setup")) == session_dir.path / "data_setup" / "bench"
+
+    def test_a_cluster_gets_its_directory(self, session_dir: SessionDir) -> None:
+        assert (session_dir.prepare(make_case(cluster={})) / "ray_cluster").is_dir()
+
+    def test_the_packages_are_linked_into_each_entry(self, session_dir: SessionDir) -> None:
+        (session_dir.path / "packages.txt").write_text("click==8\n")
+        (session_dir.path / "conda-explicit.txt").write_text("@EXPLICIT\n")
+        case = make_case()
+        artifacts = session_dir.prepare(case) / "artifacts"
+        assert (artifacts / "pip-freeze.txt").samefile(session_dir.path / "packages.txt")
+        assert session_dir.artifacts(case) == ("artifacts/conda-explicit.txt", "artifacts/pip-freeze.txt")
+        session_dir.link_packages(case)
+
+    def test_scratch_is_kept_when_asked(self, session_dir: SessionDir) -> None:
+        case = make_case(delete_scratch=False)
+        entry = session_dir.prepare(case)
+        session_dir.clean(case)
+        assert (entry / "scratch").is_dir()
+
+    def test_large_directories_lie_under_artifacts_dir(self, tmp_path: Path) -> None:
+        directory = SessionDir.create(make_plan(tmp_path, artifacts_dir=tmp_path / "big"))
+        case = make_case(cluster={})
+        entry = directory.prepare(case)
+        for name in ("logs", "scratch", "ray_cluster"):
+            assert (entry / name).readlink() == tmp_path / "big" / "s1" / "bench" / name
+        assert not (entry / "benchmark_results").is_symlink()
+        directory.clean(case)
+        assert not os.path.lexists(entry / "scratch")
+        assert not (tmp_path / "big" / "s1" / "bench" / "scratch").exists()
+
+
+class TestAttempts:
+    def test_an_earlier_attempt_is_moved_aside_and_never_overwritten(self, session_dir: SessionDir) -> None:
+        case = make_case()
+        for number in (1, 2, 3):
+            assert session_dir.next_attempt(case) == number
+            entry = session_dir.prepare(case)
+            (entry / "logs" / "stdouterr.log").write_text(f"said {number}")
+            session_dir.append_result_line(case, {"attempt": number})
+            session_dir.write_record(make_record(case, number))
+        for number in (1, 2):
+            moved = entry / "attempts" / f"attempt-{number}"
+            assert json.loads((moved / "record.json").read_bytes())["attempt"] == number
+            assert (moved / "stdouterr.log").read_text() == f"said {number}"
+        assert (entry / "stdouterr.log").read_text() == "said 3"
+        lines = (entry / "results.jsonl").read_text().splitlines()
+        assert [json.loads(line)["attempt"] for line in lines] == [1, 2, 3]
+
+    def test_an_attempt_without_record_counts(self, session_dir: SessionDir) -> None:
+        case = make_case()
+        entry = session_dir.prepare(case)
+        (entry / "benchmark_results" / "metrics.json").write_text("{}")
+        (entry / ".tmp-half").write_text("half a record")
+        assert session_dir.next_attempt(case) == 2
+        session_dir.prepare(case)
+        assert (entry / "attempts" / "attempt-1" / "benchmark_results" / "metrics.json").exists()
+        assert not list(entry.rglob(".tmp-*"))
+        assert session_dir.next_attempt(case) == 3
+
+    def test_an_interrupted_move_loses_nothing(self, session_dir: SessionDir) -> None:
+        case = make_case()
+        entry = session_dir.prepare(case)
+        session_dir.write_record(make_record(case))
+        (entry / "logs" / "stdout.log").write_text("kept")
+        (entry / "attempts" / "attempt-1").mkdir(parents=True)
+        (entry / "record.json").rename(entry / "attempts" / "attempt-1" / "record.json")
+        assert session_dir.read_record(case) is None
+        session_dir.prepare(case)
+        assert (entry / "attempts" / "attempt-1" / "record.json").exists()
+        assert (entry / "attempts" / "attempt-2" / "logs" / "stdout.log").read_text() == "kept"
+
+    @pytest.mark.parametrize("with_artifacts_dir", [False, True])
+    def test_repetitions_move_with_their_attempt(self, tmp_path: Path, with_artifacts_dir: bool) -> None:
+        artifacts_dir = tmp_path / "big" if with_artifacts_dir else None
+        directory = SessionDir.create(make_plan(tmp_path, artifacts_dir=artifacts_dir))
+        case = make_case(repeat=2)
+        for number in (1, 2):
+            entry = directory.prepare(case)
+            for label in ("repeat-1", "repeat-2"):
+                run_dir = directory.run_dir(case, label)
+                (run_dir / "logs" / "stdouterr.log").write_text(f"{number} {label}")
+            directory.write_record(make_record(case, number))
+        moved = entry / "attempts" / "attempt-1"
+        assert (moved / "attempts" / "repeat-1" / "logs" / "stdouterr.log").read_text() == "1 repeat-1"
+        assert (moved / "stdouterr.log").read_text() == "1 repeat-2"
+        assert (entry / "attempts" / "repeat-1" / "logs" / "stdouterr.log").read_text() == "2 repeat-1"
+        assert directory.next_attempt(case) == 3
+
+    def test_logs_under_artifacts_dir_are_not_overwritten(self, tmp_path: Path) -> None:
+        directory = SessionDir.create(make_plan(tmp_path, artifacts_dir=tmp_path / "big"))
+        case = make_case(cluster={})
+        for number in (1, 2):
+            entry = directory.prepare(case)
+            (entry / "logs" / "stdout.log").write_text(f"said {number}")
+            directory.clean(case)
+            directory.write_record(make_record(case, number))
+        assert (entry / "attempts" / "attempt-1" / "logs" / "stdout.log").read_text() == "said 1"
+        assert (entry / "logs" / "stdout.log").read_text() == "said 2"
+
+    def test_a_record_without_a_run_does_not_replace_an_earlier_one(self, session_dir: SessionDir) -> None:
+        case = make_case()
+        session_dir.write_record(make_record(case))
+        attempt = session_dir.next_attempt(case)
+        session_dir.write_record(make_record(case, attempt, status=Status.SKIPPED))
+        assert (session_dir.entry_dir(case) / "attempts" / "attempt-1" / "record.json").exists()
+        record = session_dir.read_record(case)
+        assert record is not None and record.status is Status.SKIPPED
+
+
+class TestRecords:
+    def test_a_record_is_written_redacted_and_read_back(self, tmp_path: Path) -> None:
+        directory = SessionDir.create(make_plan(tmp_path), Redactor(["s3cret-value"]))
+        case = make_case("odd/name")
+        record = make_record(case, reason="said s3cret-value", metrics={"t": Measurement(value=float("nan"))})
+        directory.write_record(record)
+        directory.append_result_line(case, {"command": "run s3cret-value"})
+        read = directory.read_record(case)
+        assert read is not None and read.reason == "said ***" and str(read.metrics["t"].value) == "nan"
+        assert b"s3cret" not in b"".join(p.read_bytes() for p in tmp_path.rglob("*") if p.is_file())
+
+    def test_records_are_read_again_each_time(self, session_dir: SessionDir) -> None:
+        cases = [make_case(f"c{number}") for number in range(4)]
+        for case in cases[:3]:
+            session_dir.write_record(make_record(case))
+        found = session_dir.records(cases)
+        assert len(found) == 3
+        assert (
+            [record.case.name for record in found]
+            == [record.case.name for record in found]
+            == ["c0", "c1", "c2"]
+        )
+        assert found[-1].case.name == "c2"
+        assert [record.case.name for record in found[1:]] == ["c1", "c2"]
+
+    def test_a_corrupt_record_is_left_out_and_logged(
+        self, session_dir: SessionDir, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        cases = [make_case("good"), make_case("bad")]
+        for case in cases:
+            session_dir.write_record(make_record(case))
+        path = session_dir.entry_dir(cases[1]) / "record.json"
+        path.write_bytes(path.read_bytes()[:50])
+        found = session_dir.records(cases)
+        assert [record.case.name for record in found] == ["good"]
+        assert str(path) in caplog.text
+        with pytest.raises(SessionError, match="--resume"):
+            found[1]
+
+    def test_a_newer_record_is_an_error_and_not_run_again(self, session_dir: SessionDir) -> None:
+        case = make_case()
+        session_dir.write_record(make_record(case))
+        path = session_dir.entry_dir(case) / "record.json"
+        path.write_text(path.read_text().replace('"schema": 1', '"schema": 7'))
+        with pytest.raises(PacelineError, match=r"record\.json: .*update paceline"):
+            session_dir.read_record(case)
+
+    def test_a_torn_result_line_does_not_spoil_the_next(self, session_dir: SessionDir) -> None:
+        case = make_case()
+        path = session_dir.prepare(case) / "results.jsonl"
+        path.write_bytes(b'{"name": "a"}\n{"na')
+        session_dir.append_result_line(case, {"name": "b"})
+        assert path.read_text().splitlines() == ['{"name": "a"}', '{"na', '{"name":"b"}']
+
+
+def test_sessions_are_listed_the_last_started_first(tmp_path: Path) -> None:
+    results_dir = tmp_path / "results"
+    assert sessions(results_dir) == [] and newest(results_dir) is None
+    for position, name in enumerate(("b", "c", "a")):
+        path = SessionDir.create(make_plan(tmp_path, name)).path
+        os.utime(path / ".lock", (position, position))
+    (results_dir / "not-a-session").mkdir()
+    assert [path.name for path in sessions(results_dir)] == ["a", "c", "b"]
+    SessionDir.open(results_dir / "b").lock()
+    assert newest(results_dir) == results_dir / "b"
+
+
+def test_the_layout_page_names_what_the_code_uses() -> None:
+    rows = re.findall(r"^\| `([^`]+)` \|", LAYOUT_PAGE.read_text(), re.MULTILINE)
+    session_names = {name.rstrip("/") for name in rows if not name.startswith("<entry>")}
+    entry_names = {
+        name.removeprefix("<entry>/").split("/")[0] for name in rows if name.startswith("<entry>/")
+    }
+    assert session_names == {*SESSION_FILES, DATA_SETUP}
+    assert entry_names == {*ENTRY_FILES, *ENTRY_DIRS}
+    assert len(rows) == len(set(rows))

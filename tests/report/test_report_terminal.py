@@ -1,0 +1,463 @@
+"""What a person sees of a session: the plain log, the live view, the final table."""
+
+import io
+import os
+import pty
+import re
+import threading
+import time
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TextIO
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.model import Case, Check, Measurement, Plan, Record, Report, Scalar, Status
+from paceline.report import live as live_view
+from paceline.report.format import (
+    clock,
+    display_width,
+    duration,
+    measured,
+    number,
+    output_line,
+    quantity,
+    size,
+    spelled_for,
+    visible,
+)
+from paceline.report.live import LiveConsole, Running
+from paceline.report.table import MOST_FAILURES, MOST_ROWS, make_table, plain_lines, summary
+from paceline.report.terminal import PlainConsole, QuietConsole, make_console
+
+
+def make_case(name: str, **fields: object) -> Case:
+    return Case(name=name, entry=name, key=name, **fields)  # type: ignore[arg-type]
+
+
+def make_record(name: str, status: Status = Status.PASSED, **fields: object) -> Record:
+    return Record(session="s", case=make_case(name), attempt=1, status=status, **fields)  # type: ignore[arg-type]
+
+
+def make_report(records: Sequence[Record], *, interrupted: bool = False) -> Report:
+    counts = Counter(record.status for record in records)
+    plan = Plan(session="s", directory=Path("/results/s"), cases=tuple(record.case for record in records))
+    return Report(plan=plan, records=records, counts=counts, interrupted=interrupted)
+
+
+def no_output(lines: int) -> list[str]:
+    return []
+
+
+MISSED = Check(metric="windows", kind="min_value", bound=100, actual=50, margin=-50, ok=False)
+
+
+class TestPlainLog:
+    def test_has_the_shape_of_the_hierarchical_log(self) -> None:
+        stream = io.StringIO()
+        console = PlainConsole(stream)
+        records = [
+            make_record("removal_xenna", exec_time_s=45.21),
+            make_record("removal_ray_data", Status.FAILED, exec_time_s=12.3, reason="exit code 3"),
+        ]
+        plan = make_report(records).plan
+        console.session_started(plan, 0)
+        for record in records:
+            entry_dir = plan.directory / record.case.name
+            console.case_started(record.case, ["python", "a script.py", "--n=1"], entry_dir, no_output)
+            console.case_finished(record, entry_dir)
+        assert stream.getvalue().splitlines() == [
+            "Started session s...",
+            "\tRunning removal_xenna",
+            "\t\tRunning command python 'a script.py' --n=1",
+            "\t\t✅ Run Succeeded in 45.2 seconds",
+            "\t\tLogs found in /results/s/removal_xenna/logs",
+            "\tRunning removal_ray_data",
+            "\t\tRunning command python 'a script.py' --n=1",
+            "\t\t❌ Run Failed in 12.3 seconds (failed)",
+            "\t\texit code 3",
+            "\t\tLogs found in /results/s/removal_ray_data/logs",
+        ]
+
+    def test_says_whose_lines_follow_when_cases_run_side_by_side(self) -> None:
+        stream = io.StringIO()
+        console = PlainConsole(stream)
+        for name in ("a", "b"):
+            console.case_started(make_case(name), ["true"], Path(name), no_output)
+        console.run_started(make_case("a"), "repeat 1/2")
+        console.case_finished(make_record("b"), Path("b"))
+        console.case_finished(make_record("a"), Path("a"))
+        headers = [line.strip() for line in stream.getvalue().splitlines() if re.match(r"\t\w", line)]
+        assert headers == ["Running a", "Running b", "Running a", "Finished b", "Finished a"]
+
+    def test_shows_requirements_and_warnings_once(self) -> None:
+        stream = io.StringIO()
+        record = make_record(
+            "c",
+            Status.REQUIREMENT_FAILED,
+            reason="windows is 50 and must be at least 100",
+            requirements=(MISSED,),
+            warnings=("the machine was busy",),
+        )
+        PlainConsole(stream).case_finished(record, Path("c"))
+        text = stream.getvalue()
+        assert text.count("windows ≥ 100: got 50") == 1
+        assert "must be at least" not in text
+        assert "\t\twarning: the machine was busy\n" in text
+
+    def test_spells_symbols_out_where_the_encoding_has_none(self) -> None:
+        raw = io.BytesIO()
+        stream = io.TextIOWrapper(raw, encoding="ascii", write_through=True)
+        console = PlainConsole(stream)
+        console.case_finished(make_record("größe"), Path("x"))
+        console.case_finished(make_record("y", Status.TIMEOUT, reason="ended after 5 s"), Path("y"))
+        text = raw.getvalue().decode("ascii")
+        assert "[ok] Run Succeeded" in text
+        assert "[failed] Run Failed" in text
+        assert "gr\\xf6\\xdfe" in text
+
+    def test_keeps_lines_whole_when_many_threads_write(self) -> None:
+        stream = io.StringIO()
+        console = PlainConsole(stream)
+
+        def tell(name: str) -> None:
+            for _ in range(50):
+                console.case_started(make_case(name), ["true"], Path(name), no_output)
+                console.case_finished(make_record(name), Path(name))
+
+        threads = [threading.Thread(target=tell, args=(f"case{i}",)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        outcomes = re.findall(
+            r"\t(?:Running|Finished) (case\d)\n(?:\t\tRunning command.*\n)?\t\t✅", stream.getvalue()
+        )
+        assert Counter(outcomes) == {f"case{i}": 50 for i in range(4)}
+
+    def test_goes_on_when_its_reader_is_gone(self) -> None:
+        reading, writing = os.pipe()
+        os.close(reading)
+        stream = os.fdopen(writing, "w")
+        console = PlainConsole(stream)
+        console.note("nobody reads this")
+        console.session_finished(make_report([make_record("a")]), Path("s"))
+        with pytest.raises(BrokenPipeError):
+            stream.close()
+
+    def test_quiet_tells_of_failures_and_the_end_only(self) -> None:
+        stream = io.StringIO()
+        console = QuietConsole(stream)
+        records = [make_record("good"), make_record("bad", Status.FAILED, reason="exit code 1")]
+        report = make_report(records)
+        console.session_started(report.plan, 0)
+        for record in records:
+            console.case_started(record.case, ["true"], Path(record.case.name), no_output)
+            console.run_started(record.case, "repeat 1/2")
+            console.case_finished(record, Path(record.case.name))
+        console.session_finished(report, Path("/results/s"))
+        text = stream.getvalue()
+        assert "good" not in text
+        assert "exit code 1" in text
+        assert re.search(r"1 passed, 1 failed of 2 cases in .*; results in /results/s\n$", text)
+
+    def test_skipped_cases_have_no_time_and_no_logs(self) -> None:
+        stream = io.StringIO()
+        PlainConsole(stream).case_finished(
+            make_record("c", Status.SKIPPED, reason="needs a, which failed"), Path("c")
+        )
+        assert stream.getvalue() == "\tFinished c\n\t\t❌ Run Skipped\n\t\tneeds a, which failed\n"
+
+    @pytest.mark.parametrize(
+        ("environ", "coloured"),
+        [({}, False), ({"FORCE_COLOR": "1"}, True), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False)],
+    )
+    def test_colour_is_asked_for(self, environ: Mapping[str, str], coloured: bool) -> None:
+        stream = io.StringIO()
+        make_console(stream, environ=environ).case_finished(make_record("a"), Path("a"))
+        assert ("\x1b[32m" in stream.getvalue()) is coloured
+
+
+class TestFinalTable:
+    def test_lines_up_and_shows_what_failed(self) -> None:
+        records = [
+            make_record(
+                "alm",
+                exec_time_s=3.25,
+                metrics={
+                    "items_per_s": Measurement(
+                        value=1234.5, unit=None, direction="higher", samples=(1200.0, 1269.0)
+                    ),
+                    "cpu_user_s": Measurement(value=1.0, unit="s", direction="lower"),
+                    "note": Measurement(value=7),
+                },
+            ),
+            make_record(
+                "名前", Status.REQUIREMENT_FAILED, exec_time_s=70, reason="…", requirements=(MISSED,)
+            ),
+        ]
+        lines = list(plain_lines(make_table(make_report(records))))
+        assert lines == [
+            "case  status              time    metrics",
+            "alm   passed              3.25 s  items_per_s 1,234 ±4% ↑",
+            "名前  requirement_failed  1m 10s",
+            "    windows ≥ 100: got 50",
+        ]
+
+    def test_shows_failures_first_when_there_are_many(self) -> None:
+        records = [make_record(f"p{i}") for i in range(300)]
+        records[250:250] = [make_record(f"f{i}", Status.FAILED, reason="exit code 1") for i in range(3)]
+        table = make_table(make_report(records))
+        assert [row.case for row in table.rows[:4]] == ["f0", "f1", "f2", "p0"]
+        assert len(table.rows) == MOST_ROWS
+        assert list(plain_lines(table))[-1] == f"… and {300 - (MOST_ROWS - 3)} more passed"
+
+    def test_caps_failures_too(self) -> None:
+        table = make_table(make_report([make_record(f"f{i}", Status.TIMEOUT) for i in range(1000)]))
+        assert len(table.rows) == MOST_FAILURES
+        assert table.footnotes == ("… and 800 more failed",)
+
+    def test_reads_each_record_once(self) -> None:
+        class Once(list[Record]):
+            reads = 0
+
+            def __iter__(self) -> Iterator[Record]:
+                Once.reads += 1
+                return super().__iter__()
+
+        report = make_report([make_record(f"p{i}") for i in range(60)])
+        make_table(replace(report, records=Once(report.records)))
+        assert Once.reads == 1
+
+    def test_warn_requirements_are_marked(self) -> None:
+        check = Check(metric="m", kind="max_value", bound=1, actual=2, margin=-1, ok=False, severity="warn")
+        table = make_table(make_report([make_record("a", requirements=(check,))]))
+        assert table.rows[0].complaints == ("warning: m ≤ 1: got 2",)
+
+    def test_names_the_reason_where_a_metric_is_missing(self) -> None:
+        check = Check(
+            metric="m", kind="max_value", bound=1, actual=None, margin=None, ok=False, reason="not reported"
+        )
+        table = make_table(make_report([make_record("a", Status.REQUIREMENT_FAILED, requirements=(check,))]))
+        assert table.rows[0].complaints == ("m ≤ 1: not reported",)
+
+    def test_summary_counts_by_status(self) -> None:
+        records = [
+            make_record("a"),
+            make_record("b", Status.TIMEOUT),
+            make_record("c", Status.REQUIREMENT_FAILED),
+        ]
+        assert (
+            summary(make_report(records), 61)
+            == "1 passed, 1 requirement failed, 1 timeout of 3 cases in 1m 01s"
+        )
+        assert summary(make_report(records[:1])) == "1 passed of 1 case"
+        assert summary(make_report([], interrupted=True)) == "Interrupted: nothing ran of 0 cases"
+
+
+class TestFormat:
+    @given(st.text(alphabet=st.characters(), max_size=200))
+    def test_foreign_text_cannot_steer_the_terminal(self, text: str) -> None:
+        for shown in (visible(text), output_line(text)):
+            assert not {"Cc", "Cf", "Cs", "Zl", "Zp"} & set(map(unicodedata.category, shown))
+
+    @pytest.mark.parametrize(
+        ("text", "shown"),
+        [
+            ("\x1b[31mred\x1b[0m", "red"),
+            ("\x1b]0;title\x07done", "done"),
+            ("\x1b]8;;file:///x\x1b\\link\x1b]8;;\x1b\\", "link"),
+            (" 10%\r 50%\r100%\r\n", "100%"),
+            ("a\tb", "a    b"),
+            ("left\u202eright", "left\ufffdright"),
+            ("x\x00\x9b2Jy", "x\ufffdy"),
+        ],
+    )
+    def test_output_lines(self, text: str, shown: str) -> None:
+        assert output_line(text) == shown
+
+    @given(st.text(max_size=50), st.sampled_from(["ascii", "latin-1", "cp437", "utf-8"]))
+    def test_spelling_always_encodes(self, text: str, encoding: str) -> None:
+        spelled_for(encoding, visible(text)).encode(encoding)
+
+    @pytest.mark.parametrize(
+        ("seconds", "text"),
+        [
+            (0, "0 s"),
+            (2.5e-5, "25 µs"),
+            (0.42, "420 ms"),
+            (45.21, "45.2 s"),
+            (59.97, "1m 00s"),
+            (192, "3m 12s"),
+            (7500, "2h 05m"),
+            (float("nan"), "nan s"),
+        ],
+    )
+    def test_duration(self, seconds: float, text: str) -> None:
+        assert duration(seconds) == text
+
+    @pytest.mark.parametrize(("seconds", "text"), [(-1, "0:00"), (67.9, "1:07"), (3723, "1:02:03")])
+    def test_clock(self, seconds: float, text: str) -> None:
+        assert clock(seconds) == text
+
+    def test_size_and_number(self) -> None:
+        assert [size(512), size(1536), size(3 * 2**40)] == ["512 bytes", "1.5 KiB", "3 TiB"]
+        assert [number(87932), number(0.123456), number(123456.7), number(1e20)] == [
+            "87,932",
+            "0.1235",
+            "123,457",
+            "1e+20",
+        ]
+
+    @given(
+        st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()),
+        st.sampled_from([None, "s", "bytes", "%"]),
+    )
+    def test_any_value_is_one_printable_line(self, value: Scalar, unit: str | None) -> None:
+        text = measured("m", Measurement(value=value, unit=unit, samples=(value, value), direction="lower"))
+        assert text == visible(text)
+        assert quantity(value, unit) in text
+
+    def test_width_counts_columns(self) -> None:
+        assert [display_width(text) for text in ("abc", "名前", "e\u0301")] == [3, 4, 1]
+
+
+class Screen:
+    """A pseudo-terminal of a given width, and all that was written to it."""
+
+    def __init__(self, columns: int) -> None:
+        self._reader, writer = pty.openpty()
+        os.set_blocking(self._reader, False)
+        self.stream: TextIO = os.fdopen(writer, "w", encoding="utf-8")
+        self.columns = columns
+        self._text = ""
+
+    def text(self) -> str:
+        try:
+            while chunk := os.read(self._reader, 65536):
+                self._text += chunk.decode()
+        except BlockingIOError:
+            pass
+        return self._text
+
+    def close(self) -> None:
+        self.stream.close()
+        os.close(self._reader)
+
+
+@pytest.fixture(params=[20, 100])
+def screen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.setenv("COLUMNS", str(request.param))
+    monkeypatch.setenv("LINES", "24")
+    opened = Screen(request.param)
+    yield opened
+    opened.close()
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+class TestLiveView:
+    def test_is_chosen_on_a_terminal_that_can_redraw(self, screen: Screen) -> None:
+        assert isinstance(make_console(screen.stream), LiveConsole)
+        assert isinstance(make_console(screen.stream, environ={"TERM": "dumb"}), PlainConsole)
+        assert isinstance(make_console(screen.stream, environ={}), PlainConsole)
+        assert isinstance(make_console(screen.stream, quiet=True), QuietConsole)
+
+    def test_shows_the_running_case_then_its_end(self, screen: Screen) -> None:
+        records = [
+            make_record("a", exec_time_s=2),
+            make_record("b", Status.FAILED, reason="exit code 7", exec_time_s=1),
+        ]
+        report = make_report(records)
+        with make_console(screen.stream) as console:
+            console.session_started(report.plan, 0)
+            console.case_started(records[0].case, ["x"], Path("a"), lambda n: ["\x1b[2Jwiped", "last"][-n:])
+            console.run_started(records[0].case, "repeat 1/2")
+            wait_for(
+                lambda: "│ wiped" in screen.text() and "│ last" in screen.text() and "▶ a" in screen.text()
+            )
+            console.note("a note")
+            for record in records:
+                console.case_finished(record, Path("/s") / record.case.name)
+            console.session_finished(report, Path("/s"))
+        text = screen.text()
+        assert "\x1b[2J" not in text
+        bare = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
+        for expected in (
+            "Started session s",
+            "✅ a",
+            "❌ b",
+            "exit code 7",
+            "Logs found in /s/b/logs",
+            "a note",
+        ):
+            assert expected in bare
+        assert bare.rstrip().endswith("Results in /s")
+        assert text.count("\x1b[?25h") >= text.count("\x1b[?25l"), "the cursor is shown again"
+
+    def test_leaves_the_terminal_usable_after_an_error(self, screen: Screen) -> None:
+        with suppress(RuntimeError), make_console(screen.stream) as console:
+            console.session_started(make_report([]).plan, 0)
+            raise RuntimeError
+        assert screen.text().rindex("\x1b[?25h") > screen.text().rindex("\x1b[?25l")
+
+    def test_no_line_of_the_view_is_wider_than_the_screen(self, screen: Screen) -> None:
+        console = LiveConsole(screen.stream)
+        report = make_report([make_record("名" * 90)])
+        console.session_started(report.plan, 0)
+        for i in range(live_view.MOST_RUNNING_SHOWN + 2):
+            console.case_started(make_case(f"{i}" + "名" * 90), ["x"], Path("x"), lambda n: ["y" * 5000] * n)
+        rendered = console._screen.render_lines(console._view(), pad=False)
+        console.__exit__(None, None, None)
+        widths = [sum(segment.cell_length for segment in line) for line in rendered]
+        assert max(widths) <= screen.columns
+        assert len(rendered) <= 2 * live_view.MOST_RUNNING_SHOWN + 2
+
+    def test_many_threads_may_report(self, screen: Screen) -> None:
+        report = make_report([make_record(f"case{i}") for i in range(40)])
+
+        def tell(records: Sequence[Record]) -> None:
+            for record in records:
+                console.case_started(record.case, ["x"], Path("x"), no_output)
+                console.run_started(record.case, "repeat 1/1")
+                console.case_finished(record, Path("x"))
+                screen.text()
+
+        with LiveConsole(screen.stream) as console:
+            console.session_started(report.plan, 0)
+            threads = [threading.Thread(target=tell, args=(report.records[i::4],)) for i in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        bare = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.text())
+        assert Counter(re.findall(r"✅ (case\d+)", bare)) == {f"case{i}": 1 for i in range(40)}
+
+
+class TestTimeLeft:
+    def test_counts_the_timeout_of_the_current_run(self) -> None:
+        running = Running(case=make_case("a", timeout_s=60.0), tail=no_output, started_s=100)
+        assert running.timeout_left_s(110) == 50
+        running.begin_run("repeat 1/3", 130)
+        assert running.timeout_left_s(140) == 50
+        assert running.timeout_left_s(999) == 0
+
+    def test_expects_of_the_rest_what_the_runs_so_far_took(self) -> None:
+        running = Running(case=make_case("a", repeat=4), tail=no_output, started_s=0)
+        running.begin_run("repeat 1/4", 0)
+        assert running.estimate_left_s(5) is None
+        running.begin_run("repeat 2/4", 10)
+        assert running.estimate_left_s(14) == 6 + 2 * 10
+        assert running.estimate_left_s(40) == 2 * 10

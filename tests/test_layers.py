@@ -1,0 +1,181 @@
+"""The shape of the house: who imports whom, what is imported when, and how long things may grow."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src"
+FILES = sorted((SOURCE / "paceline").rglob("*.py"))
+
+LONGEST_FUNCTION = 60
+LONGEST_FILE = 500
+
+# Higher layers import lower ones, never the other way round. Parts of one layer do not know each other.
+LAYERS: tuple[frozenset[str], ...] = (
+    frozenset({"__main__"}),
+    frozenset({"cli"}),
+    frozenset({"session"}),
+    frozenset({"plan", "run", "judge", "report", "sinks"}),
+    frozenset({"config"}),
+    frozenset({"record", "metrics", "plugins"}),
+    frozenset({"model", "errors"}),
+)
+# `config` lies under `plan` alone: the others of its neighbours' layer see nothing of it.
+KNOWS_CONFIG = frozenset({"cli", "session", "plan"})
+# Files beside plan.py that are parts of it.
+PARTS_OF = {"matrix": "plan", "placeholders": "plan", "selection": "plan"}
+
+STANDARD_LIBRARY_ONLY = ("paceline.emit", "paceline.model", "paceline.errors")
+HEAVY = frozenset({"rich", "pydantic", "yaml", "psutil", "pynvml", "ray", "orjson", "numpy", "sqlalchemy"})
+LIGHT_ENTRANCES = ("paceline", "paceline.emit", "paceline.cli")
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in FILES}
+
+
+def column_of(module: str) -> str | None:
+    """The part of the house a module belongs to; None for the package itself and `emit`, which stand apart."""
+    parts = module.split(".")
+    if len(parts) == 1 or parts[1] == "emit":
+        return None
+    return PARTS_OF.get(parts[1], parts[1])
+
+
+def level_of(column: str) -> int:
+    return next(level for level, columns in enumerate(LAYERS) if column in columns)
+
+
+def imports_of(path: Path, nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
+    """Line and full name of every module that the statements import."""
+    package = ".".join(path.parent.relative_to(SOURCE).parts)
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level <= 1, f"{path}:{node.lineno}: a relative import leaves its package"
+            base = f"{package}.{node.module}" if node.level else str(node.module)
+            for alias in node.names:
+                full = f"{base}.{alias.name}"
+                yield node.lineno, full if full in MODULES else base
+
+
+def all_imports(path: Path) -> Iterator[tuple[int, str]]:
+    return imports_of(path, ast.walk(ast.parse(path.read_text())))
+
+
+def import_time_nodes(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that run when the module is imported: not those in functions, nor for type checkers."""
+    for node in body:
+        yield node
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            yield from import_time_nodes(node.orelse)
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for name in ("body", "orelse", "finalbody", "handlers"):
+                yield from import_time_nodes(getattr(node, name, ()))
+
+
+def reachable(start: str) -> dict[str, str]:
+    """All modules that importing `start` imports, each with the one that asked for it."""
+    found = {start: ""}
+    queue = [start]
+    for module in queue:
+        parent = module.rpartition(".")[0]
+        path = MODULES.get(module)
+        names = (
+            [name for _, name in imports_of(path, import_time_nodes(ast.parse(path.read_text()).body))]
+            if path
+            else []
+        )
+        for name in [*names, *([parent] if parent else [])]:
+            if name not in found:
+                found[name] = module
+                queue.append(name)
+    return found
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: module_name(path))
+def test_imports_go_downwards(path: Path) -> None:
+    here = column_of(module_name(path))
+    wrong = []
+    for line, name in all_imports(path):
+        there = column_of(name) if name.split(".")[0] == "paceline" else None
+        if there is None or here == there:
+            continue
+        if here is None:
+            allowed = there in {"model", "errors"}
+        elif there == "config":
+            allowed = here in KNOWS_CONFIG
+        else:
+            allowed = level_of(here) < level_of(there)
+        if not allowed:
+            wrong.append(f"{path}:{line}: {here or 'paceline'} must not import {name}")
+    assert not wrong
+
+
+def test_every_module_has_its_place() -> None:
+    columns = {column_of(module) for module in MODULES} - {None}
+    known = frozenset().union(*LAYERS)
+    assert columns <= known, "a new part of the house: say in LAYERS where it stands"
+
+
+@pytest.mark.parametrize("module", STANDARD_LIBRARY_ONLY)
+def test_scripts_and_types_need_the_standard_library_only(module: str) -> None:
+    tops = {name.split(".")[0] for _, name in all_imports(MODULES[module])}
+    assert tops - {"paceline"} <= sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("entrance", LIGHT_ENTRANCES)
+def test_nothing_heavy_is_reachable_at_import(entrance: str) -> None:
+    chain = reachable(entrance)
+    heavy = {name: chain[name] for name in chain if name.split(".")[0] in HEAVY}
+    assert not heavy, "imported at the top of a module that a light one imports"
+
+
+@pytest.mark.parametrize("entrance", LIGHT_ENTRANCES)
+def test_nothing_heavy_is_imported_in_fact(entrance: str) -> None:
+    program = f"import sys, {entrance}; print(*{{name.split('.')[0] for name in sys.modules}})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not HEAVY & set(done.stdout.split())
+
+
+def functions_of(path: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert node.end_lineno is not None
+            yield f"{path}:{node.lineno} {node.name}", node.end_lineno - node.lineno + 1
+
+
+def test_functions_stay_short() -> None:
+    long = {name: lines for path in FILES for name, lines in functions_of(path) if lines > LONGEST_FUNCTION}
+    assert not long
+
+
+def test_files_stay_short() -> None:
+    lengths = {str(path): len(path.read_text().splitlines()) for path in FILES}
+    assert not {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE}
+
+
+def test_broad_excepts_stand_in_two_places_at_most() -> None:
+    broad = [
+        f"{path}:{node.lineno}"
+        for path in FILES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ExceptHandler) and is_broad(node)
+    ]
+    assert len(broad) <= 2, broad
+
+
+def is_broad(handler: ast.ExceptHandler) -> bool:
+    """Whether it catches whatever comes and keeps it; one that cleans up and raises again does not."""
+    catches_all = handler.type is None or ast.unparse(handler.type) in {"Exception", "BaseException"}
+    last = handler.body[-1]
+    return catches_all and not (isinstance(last, ast.Raise) and last.exc is None)
