@@ -26,8 +26,12 @@ LAYERS: tuple[frozenset[str], ...] = (
 )
 # `config` lies under `plan` alone: the others of its neighbours' layer see nothing of it.
 KNOWS_CONFIG = frozenset({"cli", "session", "plan"})
-# Files beside plan.py that are parts of it.
-PARTS_OF = {"matrix": "plan", "placeholders": "plan", "selection": "plan"}
+# Files beside plan.py and session.py that are parts of them.
+PARTS_OF = {
+    **dict.fromkeys(("cases", "commands", "drafts", "expansion", "fingerprint"), "plan"),
+    **dict.fromkeys(("matrix", "placeholders", "selection"), "plan"),
+    "session_files": "session",
+}
 
 STANDARD_LIBRARY_ONLY = ("paceline.emit", "paceline.model", "paceline.errors")
 HEAVY = frozenset({"rich", "pydantic", "yaml", "psutil", "pynvml", "ray", "orjson", "numpy", "sqlalchemy"})
@@ -175,7 +179,7 @@ def test_broad_excepts_stand_in_two_places_at_most() -> None:
 
 
 def is_broad(handler: ast.ExceptHandler) -> bool:
-    """Whether it catches whatever comes and keeps it; one that cleans up and raises again does not."""
+    """Whether it catches whatever comes and keeps it; one that raises again what is not its own does not."""
     catches_all = handler.type is None or ast.unparse(handler.type) in {"Exception", "BaseException"}
-    last = handler.body[-1]
-    return catches_all and not (isinstance(last, ast.Raise) and last.exc is None)
+    raises_again = any(isinstance(node, ast.Raise) and node.exc is None for node in ast.walk(handler))
+    return catches_all and not raises_again

@@ -1,10 +1,10 @@
 """What a user can act on. Anything else is a bug and keeps its traceback.
 
-    PacelineError           one line: what, where, what to do; exit code 2
-    ├── ConfigError         one or more `Problem`s in the configuration files
-    ├── SelectionError      --only, --exclude or --shard chose nothing or made no sense
-    ├── SessionError        a session's directory: exists, missing, locked, unwritable
-    └── MissingExtra        a feature whose optional packages are not installed
+PacelineError           one line: what, where, what to do; exit code 2
+├── ConfigError         one or more `Problem`s in the configuration files
+├── SelectionError      --only, --exclude or --shard chose nothing or made no sense
+├── SessionError        a session's directory: exists, missing, locked, unwritable
+└── MissingExtra        a feature whose optional packages are not installed
 """
 
 from collections.abc import Sequence

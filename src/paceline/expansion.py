@@ -4,9 +4,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
+from paceline.config.containers import in_container, mounted
 from paceline.config.load import Loaded
 from paceline.config.variables import Unset
 from paceline.errors import Problem
@@ -17,17 +18,10 @@ from paceline.record.redact import is_secret_name
 
 Location = tuple[str | int, ...]
 
-CONTAINER_MARKERS = (Path("/.dockerenv"), Path("/run/.containerenv"))
-MOUNT = "/MOUNT"
 FILE_NAMES = ("config_dir", "repo_dir", "curator_repo_dir")
 """Placeholders that depend on the file they are written in."""
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
-
-def in_container(environ: Mapping[str, str]) -> bool:
-    """Whether we run inside a container: Docker and Podman leave files, others set `container`."""
-    return bool(environ.get("container")) or any(marker.exists() for marker in CONTAINER_MARKERS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +40,7 @@ class Notes:
         self.secrets.update(other.secrets)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Place(NamedTuple):
     """Where a text stands in the configuration, and what only texts of that case may name."""
 
     location: Location
@@ -71,6 +64,8 @@ class Expansion:
             for i, dataset in enumerate(config.datasets)
             for j, one in enumerate(dataset.formats)
         }
+        self._directories: dict[str, str] = {}
+        self._repositories: dict[str, str] = {}
         self._defined: dict[Location, tuple[str, Notes]] = {}
         self._open: list[Location] = []
 
@@ -81,9 +76,21 @@ class Expansion:
         """The template with values put in; what has none is left as it was written, and noted."""
         return fill(template, lambda atom: self._resolve(atom, place, notes))
 
-    def config_dir(self, location: Location) -> Path:
+    def config_dir(self, location: Location) -> str:
         """The directory of the file that wrote what is at a location."""
-        return _directory_of(self.loaded.mark(location).file)
+        file = self.loaded.mark(location).file
+        if file not in self._directories:
+            self._directories[file] = str(Path(file).absolute().parent)
+        return self._directories[file]
+
+    def repo_dir(self, location: Location) -> str:
+        """The top of the git working tree around that directory, or the directory itself."""
+        directory = self.config_dir(location)
+        if directory not in self._repositories:
+            around = (Path(directory), *Path(directory).parents)
+            tops = (str(one) for one in around if (one / ".git").exists())
+            self._repositories[directory] = next(tops, directory)
+        return self._repositories[directory]
 
     def problem(self, location: Location, message: str) -> Problem:
         mark = self.loaded.mark(location)
@@ -96,7 +103,7 @@ class Expansion:
         if inside and item.container_path is not None:
             return self._define(("paths", index, "container_path"), item.container_path, notes)
         host = self._define(("paths", index, "host_path"), item.host_path, notes)
-        return MOUNT + (host if host.startswith("/") else f"/{host}") if inside else host
+        return mounted(host) if inside else host
 
     def check_path_names(self) -> list[Problem]:
         """Names of paths that no placeholder can reach."""
@@ -145,8 +152,8 @@ class Expansion:
         if name in self._paths:
             return self.path(name, inside=self._side(place), notes=notes)
         if name in FILE_NAMES:
-            directory = self.config_dir(place.location)
-            return str(directory if name == "config_dir" else _repository_of(directory))
+            find = self.config_dir if name == "config_dir" else self.repo_dir
+            return find(place.location)
         known = [*self._names, *FILE_NAMES, *self._paths]
         close = get_close_matches(name, known, 1)
         hint = f"did you mean {{{close[0]}}}? " if close else ""
@@ -195,6 +202,8 @@ class Expansion:
         if name in directories:
             return directories[name]
         cells = [case for case in directories if case.startswith(f"{name}[")]
+        if len(cells) == 1:
+            return directories[cells[0]]
         if cells:
             message = f"{name!r} has several cases; name one of {', '.join(cells[:5])}"
         else:
@@ -220,14 +229,3 @@ class Expansion:
         found = self.problem(place.location, message)
         notes.problems.append(replace(found, message=f"{atom.text}: {message}"))
         return atom.text
-
-
-@lru_cache(maxsize=1024)
-def _directory_of(file: str) -> Path:
-    return Path(file).absolute().parent
-
-
-@lru_cache(maxsize=1024)
-def _repository_of(directory: Path) -> Path:
-    """The top of the git working tree around a directory, or the directory itself."""
-    return next((one for one in (directory, *directory.parents) if (one / ".git").exists()), directory)

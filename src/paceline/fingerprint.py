@@ -9,6 +9,8 @@ from typing import Any
 from paceline.model import Case
 from paceline.record.redact import MASK, is_maskable
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
 
 class FileHashes:
     """Hashes of files, each file read once."""
@@ -32,8 +34,7 @@ def fingerprint(case: Case, *, script_hash: str = "", secrets: Iterable[str] = (
     hidden = sorted({value for value in secrets if is_maskable(value)}, key=len, reverse=True)
     if hidden:
         content = _masked(content, hidden)
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(_CANONICAL.encode(content).encode()).hexdigest()
 
 
 def _decisive(case: Case, script_hash: str) -> dict[str, Any]:

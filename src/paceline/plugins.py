@@ -19,7 +19,9 @@ def find(group: str, name: str) -> Any:
     for point in entry_points(group=f"paceline.{group}", name=name):
         return point.load()
     known = ", ".join(names(group)) or "none installed"
-    raise PacelineError(f"unknown {group[:-1]} {name!r}; known: {known}; or give an import path 'module:Class'")
+    raise PacelineError(
+        f"unknown {group[:-1]} {name!r}; known: {known}; or give an import path 'module:Class'"
+    )
 
 
 def _import_path(group: str, name: str) -> Any:

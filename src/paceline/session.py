@@ -13,7 +13,7 @@ from paceline.config.load import Loaded, load
 from paceline.errors import SessionError
 from paceline.judge.requirements import judge
 from paceline.model import Case, Plan, Record, Report, SinkSpec, Status
-from paceline.plan import make_plan
+from paceline.plan import find_results_dir, make_plan
 from paceline.record.directory import SessionDir, newest
 from paceline.record.environment import Environment
 from paceline.record.events import EventLog
@@ -59,7 +59,7 @@ def load_config(request: Request) -> Loaded:
 def prepare(request: Request, loaded: Loaded | None = None) -> Plan:
     """What would run, with no side effect."""
     loaded = loaded or load_config(request)
-    results_dir, name = _place(request, request.results_dir or Path(loaded.config.results_dir))
+    results_dir, name = _place(request, request.results_dir or find_results_dir(loaded))
     return make_plan(
         loaded,
         session=name,

@@ -13,6 +13,7 @@ from paceline.plan import plan_json
 from paceline.record.codec import dump, result_data
 from paceline.record.directory import SessionDir, clear_stale, sessions, stale_run_ids, write_atomic
 from paceline.record.environment import Environment, capture
+from paceline.record.packages import CONDA, PACKAGES
 from paceline.record.redact import Redactor
 from paceline.record.reserve import Reserve
 from paceline.run.leftovers import sweep
@@ -31,13 +32,17 @@ def remove_leftovers(results_dir: Path) -> None:
 
 def write_start(plan: Plan, loaded: Loaded, directory: SessionDir, redactor: Redactor) -> Environment:
     """The session's own files, all written before the first case starts."""
-    environment = capture(redactor=redactor, config_files=loaded.files, settings=plan.settings)
+    environment = capture(
+        redactor=redactor, secret_names=plan.secret_names, config_files=loaded.files, settings=plan.settings
+    )
     files: dict[str, bytes] = {
         "config.yaml": resolved_text(loaded, redactor.data).encode(),
         "plan.json": dump(plan_json(plan, redactor), pretty=True),
         "environment.json": dump(environment.data, pretty=True, redactor=redactor),
-        "packages.txt": "".join(f"{line}\n" for line in environment.packages).encode(),
+        PACKAGES: "".join(f"{line}\n" for line in environment.packages).encode(),
     }
+    if environment.conda_explicit:
+        files[CONDA] = environment.conda_explicit.encode()
     try:
         for name, data in files.items():
             write_atomic(directory.path / name, data)

@@ -124,3 +124,15 @@ def test_what_is_put_in_is_never_split_or_read_again(value: str, other: str) -> 
 @given(st.lists(st.text(st.characters(exclude_characters="{}$\x00"))))
 def test_quoted_words_come_back(given_words: list[str]) -> None:
     assert words(shlex.join(given_words)) == given_words
+
+
+@given(st.text(st.sampled_from("ab '\"\\\n\t{}#$é"), max_size=30))
+def test_splitting_is_that_of_the_shell(text: str) -> None:
+    try:
+        expected = shlex.split(text)
+    except ValueError:
+        with pytest.raises(ValueError):
+            split(text)
+        return
+    assume(parse(text) == (text,))
+    assert words(text) == expected

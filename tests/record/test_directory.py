@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.errors import PacelineError, SessionError
-from paceline.model import Case, Measurement, Plan, Record, Status
+from paceline.model import RUN_DIR, Case, Measurement, Plan, Record, Status
 from paceline.record.directory import (
     DATA_SETUP,
     ENTRY_DIRS,
@@ -38,7 +38,8 @@ def make_plan(tmp_path: Path, session: str = "s1", **changes: Any) -> Plan:
 
 
 def make_case(name: str = "bench", **changes: Any) -> Case:
-    return Case(name=name, entry=name, key=name, **changes)
+    argv = ("script", f"--out={RUN_DIR}/scratch", f"{RUN_DIR}/benchmark_results")
+    return Case(name=name, entry=name, key=name, **{"argv": argv, **changes})
 
 
 def make_record(case: Case, attempt: int = 1, **changes: Any) -> Record:
@@ -139,6 +140,11 @@ class TestCreate:
             SessionDir.create(make_plan(tmp_path))
         assert "\n" not in str(caught.value)
 
+    @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a place where nobody may write")
+    def test_a_place_where_not_even_root_may_write_is_one_clear_line(self) -> None:
+        with pytest.raises(SessionError, match=r"choose another place with --results-dir"):
+            SessionDir.create(Plan(session="s1", directory=Path("/proc/results/s1")))
+
     @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
     def test_an_unwritable_place_is_one_clear_line(self, tmp_path: Path) -> None:
         (tmp_path / "results").mkdir(mode=0o555)
@@ -238,6 +244,18 @@ class TestPrepare:
         assert tree(entry) == {"logs", "scratch", "artifacts", "benchmark_results", "stdouterr.log"}
         (entry / "logs" / "stdouterr.log").write_text("said")
         assert (entry / "stdouterr.log").read_text() == "said"
+
+    def test_a_command_that_is_not_told_of_its_directory_gets_no_scratch(
+        self, session_dir: SessionDir
+    ) -> None:
+        entry = session_dir.prepare(make_case(argv=("script", f"--results={RUN_DIR}/benchmark_results")))
+        assert tree(entry) == {"logs", "artifacts", "benchmark_results", "stdouterr.log"}
+
+    def test_a_command_whose_results_go_into_the_entry_itself_gets_scratch(
+        self, session_dir: SessionDir
+    ) -> None:
+        case = make_case(argv=("script", f"--results={RUN_DIR}"), results_path=RUN_DIR)
+        assert (session_dir.prepare(case) / "scratch").is_dir()
 
     def test_repetitions_have_directories_of_their_own(self, session_dir: SessionDir) -> None:
         case = make_case(repeat=2, warmup=1)

@@ -167,6 +167,13 @@ class TestPlainLog:
         assert "exit code 1" in text
         assert re.search(r"1 passed, 1 failed of 2 cases in .*; results in /results/s\n$", text)
 
+    def test_says_why_a_session_is_not_whole(self) -> None:
+        report = replace(make_report([make_record("a")]), unfinished="the disk is full")
+        for console_class in (PlainConsole, QuietConsole):
+            stream = io.StringIO()
+            console_class(stream).session_finished(report, Path("/s"))
+            assert "Unfinished: the disk is full\n" in stream.getvalue()
+
     def test_skipped_cases_have_no_time_and_no_logs(self) -> None:
         stream = io.StringIO()
         PlainConsole(stream).case_finished(
@@ -386,7 +393,7 @@ class TestLiveView:
             console.case_started(records[0].case, ["x"], Path("a"), lambda n: ["\x1b[2Jwiped", "last"][-n:])
             console.run_started(records[0].case, "repeat 1/2")
             wait_for(
-                lambda: "│ wiped" in screen.text() and "│ last" in screen.text() and "▶ a" in screen.text()
+                lambda: "│ wiped" in screen.text() and "│ last" in screen.text() and "▶ 0:0" in screen.text()
             )
             console.note("a note")
             for record in records:

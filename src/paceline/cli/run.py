@@ -69,7 +69,7 @@ def command(*, as_json: bool, quiet: bool, **options: Any) -> int:
     with make_console(sys.stderr if as_json else sys.stdout, quiet=quiet) as console:
         report = run(request, console)
     if as_json:
-        from paceline.cli.output import print_report_json
+        from paceline.cli.report_json import print_report
 
-        print_report_json(report)
+        print_report(report)
     return report.exit_code

@@ -45,7 +45,10 @@ class StoredSession:
             plan=Plan(session=self.path.name, directory=self.path, cases=self.cases),
             records=SessionDir.open(self.path).records(self.cases),
             counts=self.counts,
-            interrupted=self.unfinished > 0 or self.counts[Status.INTERRUPTED] > 0,
+            interrupted=self.counts[Status.INTERRUPTED] > 0,
+            unfinished=f"{self.unfinished:,} of {self.planned:,} cases have no record"
+            if self.unfinished
+            else "",
         )
 
 
@@ -55,9 +58,12 @@ def find_results_dir(given: Path | None) -> Path:
         return given
     if not Path(DEFAULT_CONFIG).is_file():
         return Path(DEFAULT_RESULTS_DIR)
-    from paceline.session import Request, prepare  # brings the whole runner, which other cases do not need
+    from paceline.config.load import (
+        load,
+    )  # reading a configuration is what makes this slow; often it is not needed
+    from paceline.plan import find_results_dir as results_dir_of
 
-    return prepare(Request(configs=(Path(DEFAULT_CONFIG),))).directory.parent
+    return results_dir_of(load([Path(DEFAULT_CONFIG)]))
 
 
 def find_session(given: str | None, results_dir: Path | None) -> Path:

@@ -8,7 +8,8 @@ import difflib
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from paceline.config.merge import identity, merge, without_nulls
+from paceline.config.containers import in_container, mounted
+from paceline.config.merge import UNSET, identity, merge, without_nulls
 from paceline.config.nodes import Mark, Node, items_of, mapping_of
 from paceline.config.schema import Config
 from paceline.config.sink_choice import choose_sinks
@@ -55,8 +56,12 @@ def normalise_datasets(node: Node) -> Node:
         return node
     items = []
     for name, formats in node.value.items():
-        listed = _keyed_items(formats, "type", "path")
-        items.append(Node({"name": _text_node(name, formats.mark), "formats": listed}, formats.mark))
+        label = _text_node(name, formats.mark)
+        if formats.value is None:
+            items.append(Node({"name": label}, formats.mark, UNSET))
+        else:
+            listed = _keyed_items(formats, "type", "path")
+            items.append(Node({"name": label, "formats": listed}, formats.mark))
     return node._replace(value=items)
 
 
@@ -82,6 +87,7 @@ def normalise(tree: Node, *, sinks: tuple[str, ...], environ: Mapping[str, str])
     root = dict(mapping_of(without_nulls(tree)))
     _ignore_foreign_keys(root, warnings)
     _translate_legacy_paths(root, warnings)
+    _use_results_path(root, warnings, in_container(environ))
     problems = _apply_defaults(root)
     problems += choose_sinks(root, sinks, environ)
     for key in ("entries", "data_setups"):
@@ -111,7 +117,9 @@ def _keyed_items(node: Node, name: str, content: str | None = None) -> Node:
     items = []
     for key, value in node.value.items():
         label = {name: _text_node(key, value.mark)}
-        if content is not None:
+        if value.value is None:
+            items.append(Node(dict(label), value.mark, UNSET))
+        elif content is not None:
             items.append(Node({**label, content: value}, value.mark))
         elif isinstance(value.value, dict):
             items.append(value._replace(value={**label, **value.value}))
@@ -162,6 +170,22 @@ def _translate_legacy_paths(root: dict[str, Node], warnings: list[str]) -> None:
         items.append(Node({"name": _text_node(key, node.mark), "host_path": node}, node.mark))
     listed = Node(list(items), items[0].mark)
     root["paths"] = merge(listed, root["paths"]) if "paths" in root else listed
+
+
+def _use_results_path(root: dict[str, Node], warnings: list[str], inside: bool) -> None:
+    """The path named `results_path` is the results directory, unless `results_dir` is given."""
+    found = (mapping_of(item) for item in items_of(root.get("paths")))
+    path = next((keys for keys in found if "name" in keys and keys["name"].value == "results_path"), None)
+    if path is None or "host_path" not in path:
+        return
+    host = path["host_path"]
+    if "results_dir" in root:
+        warnings.append(f"{host.mark}: 'results_dir' is given too and wins over the path 'results_path'")
+    elif inside and "container_path" in path:
+        root["results_dir"] = path["container_path"]
+    else:
+        value = mounted(host.value) if inside and isinstance(host.value, str) else host.value
+        root["results_dir"] = host._replace(value=value, text=str(value))
 
 
 def _apply_defaults(root: dict[str, Node]) -> list[Problem]:

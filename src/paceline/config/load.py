@@ -64,7 +64,7 @@ def load(
     normalised = normalise(reading.tree, sinks=tuple(sinks), environ=environ)
     substituted = substitute_tree(normalised.tree, environ)
     locator = Locator(substituted.node, normalised.positions)
-    problems = [*reading.problems, *normalised.problems, *find_duplicates(normalised.tree)]
+    problems = [*reading.problems, *normalised.problems, *find_duplicates(reading.tree)]
     problems += [locator.problem(path, message) for path, message in substituted.malformed]
     problems += _unset_outside_blocks(substituted.unset, locator)
     config, found = validate(substituted, normalised, with_missing=not reading.broken)

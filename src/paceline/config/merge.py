@@ -5,10 +5,16 @@
   right are added at the end.
 - A list with an item that has no identity (a list of scalars, say), and an empty list, replace what was there.
 - `!replace` replaces a list or a mapping as a whole; `!append` adds a list's items to those that were there.
-- `null` unsets. It stays in the tree as a mark until `without_nulls`, so that a later file may set the key anew.
+- `null` unsets. It stays in the tree as a mark until `without_nulls`, so that a later file may set the key anew. Where
+  a mapping stands for a list, an item tagged `UNSET` is such a mark.
 """
 
-from paceline.config.nodes import APPEND, REPLACE, Node
+from operator import is_not
+
+from paceline.config.nodes import APPEND, REPLACE, Node, mapping_of
+
+UNSET = "!unset"
+"""Not for files: made where a mapping with a null becomes a list."""
 
 IDENTITY_KEYS = ("name", "metric", "type")
 _STAND_INS = {"name": "type", "type": "name"}
@@ -16,13 +22,15 @@ _STAND_INS = {"name": "type", "type": "name"}
 
 def merge(left: Node, right: Node) -> Node:
     """The left tree with the right one laid over it; both stay as they are."""
-    if right.tag == REPLACE:
+    if right.tag in (REPLACE, UNSET):
         return right
+    is_unset = left.value is None or left.tag == UNSET
+    if is_unset and isinstance(right.value, dict | list):
+        # What follows an unset starts anew, also for trees still further to the left.
+        return right._replace(tag=REPLACE)
     merged = _merge_values(left, right)
     if merged is None:
-        # What follows an unset starts anew, also for trees still further to the left.
-        fresh = left.value is None and isinstance(right.value, dict | list)
-        return right._replace(tag=REPLACE) if fresh else right
+        return right
     return left._replace(value=merged, anchored=left.anchored or right.anchored)
 
 
@@ -32,8 +40,8 @@ def without_nulls(node: Node) -> Node:
     if type(value) is dict:
         return _kept_keys(node, value)
     if type(value) is list:
-        items = [without_nulls(item) for item in value]
-        changed = any(new is not old for new, old in zip(items, value, strict=True))
+        items = [without_nulls(item) for item in value if item.tag != UNSET]
+        changed = len(items) < len(value) or any(map(is_not, items, value))
         return node._replace(value=items) if changed else node
     return node
 
@@ -80,8 +88,17 @@ def _merge_items(left: list[Node], right: list[Node]) -> list[Node] | None:
             index[found] = len(result)
             result.append(item)
         else:
-            result[position] = merge(result[position], item)
+            result[position] = _merge_item(result[position], item, found[0])
     return result
+
+
+def _merge_item(left: Node, right: Node, key: str) -> Node:
+    """Two items with the same identity; the key that says so keeps its first origin."""
+    merged = merge(left, right)
+    mapping, first = mapping_of(merged), mapping_of(left).get(key)
+    if first is None or merged.mark is right.mark or mapping[key].value != first.value:
+        return merged
+    return merged._replace(value={**mapping, key: first})
 
 
 def _index(items: list[Node]) -> dict[tuple[str, str], int]:

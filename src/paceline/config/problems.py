@@ -19,7 +19,6 @@ _EXPECTED = {
     "list_type": "a list",
     "dict_type": "a mapping",
     "model_type": "a mapping",
-    "string_too_short": "a string that is not empty",
 }
 
 

@@ -13,6 +13,7 @@ from paceline.config.values import (
     Count,
     Environment,
     Fraction,
+    GraceSeconds,
     Name,
     Number,
     ObjectStoreSize,
@@ -178,7 +179,7 @@ class Work(Section):
     timeout_s: Seconds | None = Field(
         default=None, description="Time limit in seconds; `default_timeout_s` by default."
     )
-    grace_s: Seconds | None = Field(
+    grace_s: GraceSeconds | None = Field(
         default=None,
         description="Seconds between the polite and the forced end; the top-level one by default.",
     )
@@ -282,9 +283,9 @@ class Config(Section):
     """A whole configuration."""
 
     session_name: Name | None = Field(default=None, description="Name of the session; `--session-name` wins.")
-    results_dir: str | None = Field(
-        default=None,
-        description="Where sessions are written; `results` by default, or the path `results_path`.",
+    results_dir: str = Field(
+        default="results",
+        description="Where sessions are written. Without it the path named `results_path` is used, if there is one.",
     )
     artifacts_dir: str | None = Field(
         default=None,
@@ -296,7 +297,7 @@ class Config(Section):
     max_timeout_s: Seconds | None = Field(
         default=None, description="An entry with a longer time limit is an error; data set-ups are exempt."
     )
-    grace_s: Seconds = Field(
+    grace_s: GraceSeconds = Field(
         default=DEFAULT_GRACE_S, description="Seconds between the polite and the forced end of a process."
     )
     delete_scratch: bool = Field(default=True, description="Whether `scratch/` is removed after an entry.")
@@ -353,6 +354,13 @@ class Config(Section):
         default=None, description="For outside job schedulers only; paceline itself does not use it."
     )
 
+    @classmethod
+    def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """The schema of files as they may be written: with shorthands, variables and nulls."""
+        from paceline.config.json_schema import as_written
+
+        return as_written(super().model_json_schema(*args, **kwargs))
+
     def ray_for(self, entry: Entry) -> RayOptions | None:
         """The cluster of an entry: its own options over the top-level ones; None if neither is given."""
         given = [options for options in (self.ray, entry.ray) if options is not None]
@@ -360,12 +368,6 @@ class Config(Section):
             return None
         merged = {key: getattr(options, key) for options in given for key in options.model_fields_set}
         return RayOptions.model_construct(set(merged), **merged)
-
-    def results_path(self) -> PathItem | None:
-        """The named path that stands in for `results_dir`; None if that is given, or if there is no such path."""
-        if "results_dir" in self.model_fields_set:
-            return None
-        return next((path for path in self.paths if path.name == "results_path"), None)
 
     def timeout_s_for(self, work: Work) -> float:
         return self.default_timeout_s if work.timeout_s is None else work.timeout_s

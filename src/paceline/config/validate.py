@@ -27,7 +27,8 @@ def validate(
     locator = Locator(tree, normalised.positions)
     data = plain(tree)
     found = check_rules(data, normalised.disabled_entries)
-    breaches = [item for item in found if item.path not in substituted.tainted]
+    unknown = frozenset(substituted.tainted)
+    breaches = [item for item in found if item.path not in unknown]
     problems = [
         locator.problem(item.path, item.message) for item in breaches if with_missing or not item.missing
     ]

@@ -14,6 +14,7 @@ SIZE_UNITS = {
 }
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?) *([A-Za-z]+)")
 _UNIT_BY_LOWER = {unit.lower(): factor for unit, factor in SIZE_UNITS.items()}
+_LINE_BREAK = re.compile("[\0\n\r]")
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Below this, a whole number given as a size was almost surely meant as a fraction or in another unit.
 SMALLEST_OBJECT_STORE_BYTES = 1024**2
@@ -68,6 +69,12 @@ def _bound(value: Any) -> Any:
 def _seconds(value: Any) -> Any:
     if not is_number(value) or not 0 < value < math.inf:
         raise wrong("a number of seconds greater than 0", value)
+    return float(value)
+
+
+def _grace_seconds(value: Any) -> Any:
+    if not is_number(value) or not 0 <= value < math.inf:
+        raise wrong("a number of seconds, 0 or more", value)
     return float(value)
 
 
@@ -132,7 +139,7 @@ def _text_or_list(value: Any) -> Any:
 def _name(value: str) -> str:
     if not value.strip():
         raise PydanticCustomError("empty", "must not be empty")
-    if any(character in value for character in "\0\n\r"):
+    if _LINE_BREAK.search(value):
         raise PydanticCustomError("newline", "must be one line")
     return value
 
@@ -152,11 +159,12 @@ def _environment(value: dict[str, str]) -> dict[str, str]:
 
 _SIZE_SCHEMA = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}
 
-Name = Annotated[str, AfterValidator(_name), Field(min_length=1)]
+Name = Annotated[str, AfterValidator(_name), Field(json_schema_extra={"minLength": 1})]
 Number = Annotated[int | float, BeforeValidator(_number)]
 Scalar = Annotated[str | int | float | bool | None, BeforeValidator(_scalar)]
 Bound = Annotated[str | int | float | bool, BeforeValidator(_bound)]
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(json_schema_extra={"exclusiveMinimum": 0})]
+GraceSeconds = Annotated[float, BeforeValidator(_grace_seconds), Field(json_schema_extra={"minimum": 0})]
 Count = Annotated[int, BeforeValidator(_count), Field(json_schema_extra={"minimum": 0})]
 PositiveCount = Annotated[int, BeforeValidator(_positive_count), Field(json_schema_extra={"minimum": 1})]
 Fraction = Annotated[float, BeforeValidator(_fraction), Field(json_schema_extra={"minimum": 0, "maximum": 1})]

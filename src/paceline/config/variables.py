@@ -16,6 +16,7 @@ Two kinds of keys:
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import is_not
 from typing import NamedTuple
 
 from paceline.config.nodes import Mark, Node, at, resolve
@@ -242,5 +243,5 @@ def _problem(root: Node, path: Path, message: str) -> Problem:
 
 
 def _with_items(node: Node, items: list[Node], old: list[Node]) -> Node:
-    changed = any(new is not before for new, before in zip(items, old, strict=True))
+    changed = any(map(is_not, items, old))
     return node._replace(value=items) if changed else node

@@ -32,7 +32,12 @@ class NewerSchema(PacelineError):
 
 def dump(value: Any, *, pretty: bool = False, redactor: Redactor | None = None) -> bytes:
     """Any value as JSON; what JSON does not know becomes its `repr`."""
-    written = _dump(plain(value), pretty)
+    return dump_plain(plain(value), pretty=pretty, redactor=redactor)
+
+
+def dump_plain(data: Any, *, pretty: bool = False, redactor: Redactor | None = None) -> bytes:
+    """The same for data that is plain already, such as `to_json` makes."""
+    written = _dump(data, pretty)
     if redactor is None or not redactor.finds(written):
         return written
     # Only now string by string: masking the text itself could hit a number or a bracket.
@@ -56,10 +61,13 @@ def load(data: bytes) -> Any:
 
 def plain(value: Any, depth: int = 0) -> Any:
     """The value made of nothing but what JSON has."""
-    if value is None or isinstance(value, str | bool):
+    kind = type(value)  # Looked at first because it is five times as fast as `isinstance`.
+    if kind is str or kind is bool or value is None:
         return value
-    if isinstance(value, float):
+    if kind is float or isinstance(value, float):
         return float(value) if math.isfinite(value) else _non_finite_text(value)
+    if isinstance(value, str):
+        return str.__str__(value)
     if isinstance(value, int):
         return int(value) if value.bit_length() < _MAX_INT_BITS else hex(value)
     if depth > _MAX_DEPTH:

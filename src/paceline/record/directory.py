@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Self, overload
 
 from paceline.errors import SessionError
-from paceline.model import Case, Plan, Record
+from paceline.model import RUN_DIR, Case, Plan, Record
 from paceline.record import codec
 from paceline.record.events import end_torn_line, utc_now
 from paceline.record.packages import CONDA, PACKAGES, link_lists
@@ -52,10 +52,7 @@ _counter = itertools.count()
 
 
 def safe_name(name: str) -> str:
-    """A directory name for a case; names that had to be changed end with a hash of the original.
-
-    Names that differ only in upper and lower case get directories that do the same.
-    """
+    """A directory name for a case; one that had to be changed ends with a hash. Upper and lower case stay."""
     plain = _PLAIN_NAME.fullmatch(name) and name not in _RESERVED and unicodedata.is_normalized("NFC", name)
     if plain and len(name.encode()) <= MAX_NAME_BYTES:
         return name
@@ -85,14 +82,11 @@ def write_atomic(path: Path, data: bytes | Iterable[bytes], *, durable: bool = T
     """Write a whole file or nothing; readers see the old one or the new one."""
     temporary = f"{path.parent}/{_TEMPORARY}{_RUNNER}-{os.getpid()}-{next(_counter)}"
     try:
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        try:
+        with open(temporary, "xb", buffering=0) as file:  # noqa: PTH123
             for part in (data,) if isinstance(data, bytes) else data:
-                _write_all(fd, part)
+                _write_all(file.fileno(), part)
             if durable:
-                os.fsync(fd)
-        finally:
-            os.close(fd)
+                os.fsync(file.fileno())
         os.replace(temporary, path)  # noqa: PTH105 - a Path object more would cost as much as the call
     except BaseException:
         with suppress(OSError):
@@ -171,7 +165,7 @@ class SessionDir:
             self.move_aside(case)
         directories = [ARTIFACTS]
         if case.runs == 1:
-            directories += (LOGS, BENCHMARK_RESULTS, SCRATCH)
+            directories += _run_dirs(case)
         if case.cluster is not None:
             directories += (LOGS, RAY_CLUSTER)
         self._make_dirs(entry, dict.fromkeys(directories))
@@ -186,7 +180,7 @@ class SessionDir:
         if label is None:
             return entry
         directory = entry / ATTEMPTS / label
-        self._make_dirs(directory, (LOGS, BENCHMARK_RESULTS, SCRATCH))
+        self._make_dirs(directory, _run_dirs(case))
         _link_to(directory / OUTPUT, f"{LOGS}/{OUTPUT}")
         _link_to(entry / OUTPUT, f"{ATTEMPTS}/{label}/{LOGS}/{OUTPUT}")
         return directory
@@ -279,7 +273,8 @@ class SessionDir:
             earlier = codec.read_record(entry / RECORD)
             if earlier is not None and earlier.attempt != record.attempt:
                 self.move_aside(record.case, earlier.attempt)
-        write_atomic(entry / RECORD, codec.dump(codec.to_json(record), pretty=True, redactor=self._redactor))
+        data = codec.dump_plain(codec.to_json(record), pretty=True, redactor=self._redactor)
+        write_atomic(entry / RECORD, data)
 
     def read_record(self, case: Case) -> Record | None:
         """A case's record; None if there is none, or (logged) none that can be read."""
@@ -440,6 +435,15 @@ def _last_started(session_dir: Path) -> float:
         with suppress(OSError):
             return (session_dir / name).stat().st_mtime
     return 0.0
+
+
+def _run_dirs(case: Case) -> tuple[str, ...]:
+    """The directories of a run; scratch only for a command that is told where its directory is."""
+    inside = case.results_path.startswith(f"{RUN_DIR}/")
+    texts = (*case.argv, *case.env.values(), case.cwd or "")
+    others = (text.replace(case.results_path, "") if inside else text for text in texts if RUN_DIR in text)
+    told = any(RUN_DIR in text for text in others)
+    return (LOGS, BENCHMARK_RESULTS, SCRATCH) if told else (LOGS, BENCHMARK_RESULTS)
 
 
 def _make_dir(path: Path) -> bool:

@@ -18,12 +18,14 @@ from rich.text import Text
 
 from paceline.model import Case, Plan, Record, Report, Status
 from paceline.report.format import clock, duration, measured, output_line, visible
-from paceline.report.table import Row, complaints, key_metrics, make_table, summary
+from paceline.report.table import Row, complaints, key_metrics, make_table, plain_lines, summary
 from paceline.report.terminal import Tail
 
 REFRESHES_A_SECOND = 4
 TAIL_LINES = 6
 MOST_RUNNING_SHOWN = 8
+NARROWEST_GRID = 70
+"""Columns below which a grid would fold its cells into unreadable pillars."""
 
 _STYLES: Mapping[Status, str] = {
     Status.PASSED: "green",
@@ -130,10 +132,17 @@ class LiveConsole:
         self._live.stop()
         elapsed_s = None if self._started_s is None else time.monotonic() - self._started_s
         table = make_table(report)
-        with suppress(OSError):
-            self._screen.print("", _grid(table.rows), sep="\n")
-        for footnote in table.footnotes:
-            self._print(Text(footnote, style="dim"))
+        self._print(Text())
+        if not table.rows or self._screen.width < NARROWEST_GRID:
+            for line in plain_lines(table):
+                self._print(Text(line))
+        else:
+            with suppress(OSError):
+                self._screen.print(_grid(table.rows))
+            for footnote in table.footnotes:
+                self._print(Text(footnote, style="dim"))
+        if report.unfinished:
+            self._print(Text(f"Unfinished: {visible(report.unfinished)}", style="bold red"))
         self._print(Text(summary(report, elapsed_s), style="bold green" if report.ok else "bold red"))
         self._print(Text(f"Results in {visible(str(session_dir))}"))
 
@@ -166,13 +175,15 @@ class LiveConsole:
 
 def _running_lines(running: Running, now_s: float, tail_lines: int) -> list[Text]:
     """One case of the live view: its times, then the last of what it printed."""
-    parts = [clock(now_s - running.started_s), f"timeout in {clock(running.timeout_left_s(now_s))}"]
+    parts = [f"timeout in {clock(running.timeout_left_s(now_s))}"]
     estimate_s = running.estimate_left_s(now_s)
     if estimate_s is not None:
         parts.append(f"about {clock(estimate_s)} left")
     if running.label:
         parts.insert(0, visible(running.label))
-    head = _one_line(f"  ▶ {visible(running.case.name)}  ", "bold cyan")
+    # The least and most telling first: a narrow screen cuts the line at its end.
+    since = clock(now_s - running.started_s)
+    head = _one_line(f"  ▶ {since}  {visible(running.case.name)}  ", "bold cyan")
     head.append(" · ".join(parts), style="not bold default")
     output = [_one_line(f"    │ {output_line(line)}", "dim") for line in running.tail(tail_lines)]
     return [head, *output]
@@ -201,10 +212,10 @@ def _style(status: Status) -> str:
 def _grid(rows: Sequence[Row]) -> Grid:
     """The final table as rich draws it."""
     grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
-    grid.add_column("case", overflow="fold", ratio=3)
+    grid.add_column("case", overflow="fold")
     grid.add_column("status", no_wrap=True)
     grid.add_column("time", justify="right", no_wrap=True)
-    grid.add_column("metrics", overflow="fold", ratio=4)
+    grid.add_column("metrics", overflow="fold")
     for row in rows:
         details = Text("\n".join(row.metrics))
         if row.complaints:

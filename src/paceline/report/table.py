@@ -104,6 +104,8 @@ def _unit(metrics: Mapping[str, Measurement], name: str) -> str | None:
 
 def plain_lines(table: Table) -> Iterator[str]:
     """The table as aligned text; complaints stand indented under their case."""
+    if not table.rows:
+        return
     cells = [(row.case, row.status.value, row.time, "  ".join(row.metrics)) for row in table.rows]
     header, *lines = aligned([("case", "status", "time", "metrics"), *cells])
     yield header

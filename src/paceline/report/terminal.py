@@ -102,8 +102,10 @@ class PlainConsole:
     def session_finished(self, report: Report, session_dir: Path) -> None:
         elapsed_s = None if self._started_s is None else time.monotonic() - self._started_s
         with self._lock:
-            self._write(["", *plain_lines(make_table(report)), "", summary(report, elapsed_s)])
-            self._write([f"Results in {visible(str(session_dir))}"])
+            self._write(["", *plain_lines(make_table(report)), ""])
+            self._write(
+                [*_shortfall(report), summary(report, elapsed_s), f"Results in {visible(str(session_dir))}"]
+            )
 
     def _open_block(self, name: str, verb: str) -> None:
         """Cases that run side by side take turns on the stream: say whose lines follow when that changes."""
@@ -145,7 +147,8 @@ class QuietConsole(PlainConsole):
     def session_finished(self, report: Report, session_dir: Path) -> None:
         elapsed_s = None if self._started_s is None else time.monotonic() - self._started_s
         with self._lock:
-            self._write([f"{summary(report, elapsed_s)}; results in {visible(str(session_dir))}"])
+            results = f"results in {visible(str(session_dir))}"
+            self._write([*_shortfall(report), f"{summary(report, elapsed_s)}; {results}"])
 
 
 def command_line(command: Sequence[str]) -> str:
@@ -161,6 +164,10 @@ def outcome(record: Record) -> str:
     if record.status in _OUTCOMES:
         return words
     return f"{words} ({record.status.value.replace('_', ' ')})"
+
+
+def _shortfall(report: Report) -> list[str]:
+    return [f"Unfinished: {visible(report.unfinished)}"] if report.unfinished else []
 
 
 def _details(record: Record, entry_dir: Path) -> list[str]:

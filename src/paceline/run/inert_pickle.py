@@ -20,12 +20,15 @@ _SHORT_BYTES = 256
 _HASHABLE = frozenset({str, int, float, bool, bytes, type(None)})
 
 _MAX_NAME = 1000
+# Protocols up to 2 are written with the names of Python 2.
+_MODERN = {"__builtin__": "builtins", "copy_reg": "copyreg", "commands": "subprocess", "_io": "io"}
 
 # Naming one does nothing here; but such a file is no record of tasks, and the user should hear of it.
 _HOSTILE = frozenset(
     f"{module}.{name}"
     for modules, names in (
-        (("builtins",), ("eval", "exec", "compile", "__import__", "open", "breakpoint")),
+        (("builtins",), ("eval", "exec", "compile", "__import__", "breakpoint")),
+        (("builtins", "io"), ("open",)),
         (
             ("os", "posix", "nt"),
             ("system", "popen", "fork", "execv", "execve", "posix_spawn", "remove", "unlink"),
@@ -177,7 +180,7 @@ class _Machine:
             raise BadPickle(f"it names a class by more than {_MAX_NAME:,} characters")
         known = self.classes.get((module, name))
         if known is None:
-            known = InertClass("builtins" if module == "__builtin__" else module, name)
+            known = InertClass(_MODERN.get(module, module), name)
             if known.path in _HOSTILE:
                 raise BadPickle(f"it would call {known.path}; nothing was executed")
             self.classes[module, name] = known
@@ -198,7 +201,7 @@ class _Machine:
         elif isinstance(target, Inert):
             target.items = _grown(target.items, values)
         else:
-            raise BadPickle(f"it appends to {_said(target)}")
+            raise BadPickle(f"it appends to a value of type {type(target).__name__}")
 
     def set_items(self, target: Any, flat: list[Any]) -> None:
         pairs = zip(flat[::2], flat[1::2], strict=True)
@@ -208,24 +211,12 @@ class _Machine:
         elif isinstance(target, Inert):
             target.pairs = _grown(target.pairs, pairs)
         else:
-            raise BadPickle(f"it sets items of {_said(target)}")
+            raise BadPickle(f"it sets items of a value of type {type(target).__name__}")
 
 
 # Functions of the pickle protocols that make an object of the class they are given; few classes take more arguments.
-_MAKERS = frozenset(
-    f"{module}.{name}"
-    for module in ("copyreg", "copy_reg")
-    for name in ("_reconstructor", "__newobj__", "__newobj_ex__")
-)
+_MAKERS = frozenset({"copyreg._reconstructor", "copyreg.__newobj__", "copyreg.__newobj_ex__"})
 _FEW = 17
-
-
-def _said(value: Any) -> str:
-    return (
-        f"a {value.kind.path[:200]}"
-        if isinstance(value, Inert)
-        else f"a value of type {type(value).__name__}"
-    )
 
 
 _Step = Callable[[_Machine], None]
@@ -243,7 +234,12 @@ def _op(code: str) -> Callable[[_Step], _Step]:
 
 def _push(code: str, make: Callable[[_Machine], Any]) -> None:
     """Define an operation that only pushes a value."""
-    _TABLE[ord(code)] = lambda m: m.stack.append(make(m))
+
+    def step(m: _Machine) -> None:
+        value = make(m)  # first: it may take up a mark, which changes the stack
+        m.stack.append(value)
+
+    _TABLE[ord(code)] = step
 
 
 def _text(m: _Machine, length: int) -> str:

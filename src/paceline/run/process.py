@@ -26,7 +26,7 @@ RUN_ID = "PACELINE_RUN_ID"
 PIPE_BYTES = (
     1 << 20
 )  # what an ordinary user may have; a benchmark that prints in bursts then seldom waits for us
-READ_BYTES = 1 << 17
+READ_BYTES = 1 << 16
 # By import, not as a script, so that its compiled form is kept.
 BOOT = (
     "import sys; sys.path.append(sys.argv[1]); from paceline.run.warden import main; main(int(sys.argv[2]))"
@@ -161,7 +161,7 @@ class Warden:
             command = replace(command, env={**command.env, RUN_ID: os.urandom(16).hex()})
         try:
             request = _request(command, self._runs)
-        except ValueError as error:
+        except (ValueError, FileNotFoundError) as error:  # not found: the directory we are in was removed
             return Exit(returncode=None, reason="launch_error", message=f"cannot run the command: {error}")
         return self._run(command, request, on_output)
 
@@ -301,7 +301,7 @@ def _request(command: Command, number: int) -> dict[str, Any]:
         "id": number,
         "argv": _packed("argument", command.argv),
         "env": _packed("environment variable", [f"{name}={value}" for name, value in command.env.items()]),
-        "cwd": _packed("directory", [command.cwd or str(Path.cwd())]),
+        "cwd": _packed("directory", [str(Path(command.cwd or ".").absolute())]),
         "timeout_s": command.timeout_s,
         "grace_s": command.grace_s,
         "max_processes": command.max_processes,

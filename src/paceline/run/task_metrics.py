@@ -32,7 +32,7 @@ _MAX_LINE_BYTES = 1 << 20
 _OUT_OF_MEMORY = 3
 
 # A reference takes two bytes of a pickle, so an honest small file is far below this; a shared list can be walked often.
-_MAX_VISITS = 1_000_000
+_MAX_VISITS = 300_000
 _MAX_VISITS_APART = 200_000_000
 
 _MEASURES = ("process_time", "actor_idle_time", "input_data_size_mb", "num_items_processed")
@@ -45,8 +45,8 @@ class Bounds:
 
     in_process_bytes: int = 64 << 10
     memory_bytes: int = 2 << 30
-    cpu_s: int = 60
-    wall_s: float = 120.0
+    cpu_s: int = 120
+    wall_s: float = 240.0
 
 
 @dataclass(slots=True)
@@ -123,18 +123,21 @@ class Tally:
         if stages is None and not any(_field(task, name) for name in ("task_id", "dataset_name")):
             self._note(f"no task but {_said(task)}")
             return
+        keeps = len(self.tasks) < MAX_TASKS_KEPT
         kept = []
         for statistics in stages or ():
             self._visit()
-            found = _statistics(statistics)
-            if found is None:
+            is_new = id(statistics) not in seen
+            found = _statistics(statistics) if is_new or keeps else None
+            if found is not None:
+                kept.append(found)
+            elif is_new:
                 self._note(f"stage statistics without a stage name: {_said(statistics)}")
-                continue
-            kept.append(found)
-            if id(statistics) not in seen:
-                seen.add(id(statistics))
+            if found is not None and is_new:
                 self._count(pipeline, found)
-        self._keep(task, kept)
+            seen.add(id(statistics))
+        if keeps:
+            self._keep(task, kept)
 
     def merge(self, other: "Tally") -> None:
         for key, spread in other.spreads.items():
@@ -184,8 +187,6 @@ class Tally:
                 self._note(f"more than {_MAX_STATISTICS:,} different statistics; the others are left out")
 
     def _keep(self, task: Any, stages: list[dict[str, Any]]) -> None:
-        if len(self.tasks) >= MAX_TASKS_KEPT:
-            return
         room = max(_MAX_STAGES_KEPT - self._stages_kept, 0)
         self._stages_kept += len(stages[:room])
         dataset, identity = _field(task, "dataset_name"), _field(task, "task_id")

@@ -18,6 +18,7 @@ import select
 import signal
 import socket
 import sys
+from contextlib import suppress
 from time import monotonic
 
 from paceline.run.tree import descendants, kill_all, read_proc, send
@@ -28,10 +29,10 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
-SETTLE_S = (
-    0.2  # helpers that end with their parent (resource trackers, `tee`) get this long to do so by themselves
-)
-KILL_WAIT_S = 10.0  # an uninterruptible process (a hung mount) cannot be ended; waiting for it has to
+# Helpers that end with their parent (resource trackers, `tee`) get this long to do so by themselves.
+SETTLE_S = 0.5
+# An uninterruptible process (a hung mount) cannot be ended; waiting for it can.
+KILL_WAIT_S = 10.0
 PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -39,6 +40,13 @@ def become_subreaper() -> None:
     """Inherit orphaned descendants; where the system cannot (macOS), trees are ended as far as they can be seen."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def take_precedence() -> None:
+    """Run before ordinary processes, where we may, lest a fork bomb starve who watches it; children are ordinary."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
 
 
 class LaunchError(Exception):
@@ -110,6 +118,7 @@ class Link:
     """The socket to the runner and the wake-up for ended children, waited on together."""
 
     def __init__(self, fd: int) -> None:
+        os.set_inheritable(fd, False)
         self._socket = socket.socket(fileno=fd)
         self._buffer = b""
         self._wake, wake_end = os.pipe()
@@ -134,11 +143,12 @@ class Link:
                 self._receive()
 
     def _receive(self) -> None:
-        close_on_exec = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
         try:
-            data, fds, _flags, _address = socket.recv_fds(self._socket, 65536, 2, close_on_exec)
+            data, fds, _flags, _address = socket.recv_fds(self._socket, 65536, 2)
         except ConnectionError:
             data, fds = b"", []
+        for fd in fds:
+            os.set_inheritable(fd, False)
         self.fds += fds
         if not data:
             self.closed = True
@@ -267,16 +277,12 @@ class Run:
         return True
 
     def _kill(self) -> list[str]:
-        """SIGKILL until nothing is left; against a fork bomb we have to be quicker than it, so with priority."""
-        priority = os.getpriority(os.PRIO_PROCESS, 0)
-        raised = set_priority(-20) if self._reason == "limit" else False
+        """SIGKILL until nothing is left."""
         until = monotonic() + KILL_WAIT_S
         while self._reap() and monotonic() < until:
             kill_all(lambda: descendants(os.getpid()))
             if self._reap():
                 self._link.wait(0.05)
-        if raised:
-            set_priority(priority)
         return [str(process) for process in descendants(os.getpid())] if self._reap() else []
 
     def _reap(self) -> bool:
@@ -296,14 +302,6 @@ class Run:
                 self._status, self._ended = status, now
 
 
-def set_priority(nice: int) -> bool:
-    try:
-        os.setpriority(os.PRIO_PROCESS, 0, nice)
-    except PermissionError:
-        return False
-    return True
-
-
 def tell_of_crash(link: Link) -> None:
     """A bug in here must not vanish with us: the runner gets its last words."""
 
@@ -320,6 +318,7 @@ def main(fd: int) -> None:
     """Serve the runner until its end of the socket closes."""
     os.chdir("/")
     become_subreaper()
+    take_precedence()
     link = Link(fd)
     tell_of_crash(link)
     while not link.closed:

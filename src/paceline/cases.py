@@ -1,0 +1,168 @@
+"""Drafts → cases: every text filled in, bounds and resources in the types that flow, a fingerprint for each."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from paceline.commands import RESULTS_PATH, Command, Filling, Recipe, Scripts, read_recipe
+from paceline.config.schema import DataSetup, Entry
+from paceline.config.schema import Requirement as Bounds
+from paceline.config.variables import Unset
+from paceline.drafts import Draft
+from paceline.errors import Problem
+from paceline.expansion import Expansion, Location, Notes
+from paceline.fingerprint import FileHashes, fingerprint
+from paceline.model import Case, CheckKind, Limits, Requirement, Resources, Source
+from paceline.record.directory import DATA_SETUP, safe_name
+from paceline.record.redact import is_secret_name
+
+SESSION_DIR = "\x00session_dir\x00"
+"""Stands for the session's directory until the fingerprint, which must not depend on it, is made."""
+
+_CHECK_KINDS: tuple[CheckKind, ...] = ("exact_value", "min_value", "max_value")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """A case with what came up while it was made; `error` is why it is blocked."""
+
+    case: Case
+    notes: Notes
+    error: Problem | None = None
+
+
+class CaseBuilder:
+    """Makes the cases of one plan; `marks` are replaced in their texts once the fingerprint is made."""
+
+    def __init__(self, expansion: Expansion, marks: Mapping[str, str]) -> None:
+        self._expansion = expansion
+        self._config = expansion.loaded.config
+        self._marks = marks
+        self._scripts = Scripts()
+        self._hashes = FileHashes()
+        self._recipes: dict[Location, tuple[Recipe, Notes]] = {}
+
+    def build_case(self, draft: Draft) -> Built:
+        """The case of a draft."""
+        entry = draft.entry
+        needs = {name: f"{SESSION_DIR}/{safe_name(name)}" for name in draft.needs}
+        needs |= {name: f"{SESSION_DIR}/{DATA_SETUP}/{safe_name(name)}" for name in draft.setups}
+        filling = self._filling(entry, ("entries", draft.position), params=draft.params, needs=needs)
+        is_script = entry.script is not None
+        command = filling.command(self._scripts, takes_results_flag=is_script)
+        case = Case(
+            name=draft.name,
+            key=draft.key,
+            params=draft.params,
+            metrics_required=is_script,
+            cluster=self._cluster(entry),
+            requirements=tuple(_requirements(entry.requirements)),
+            repeat=entry.repeat,
+            warmup=entry.warmup,
+            tags=tuple(entry.tags),
+            needs=draft.needs,
+            sink_data={data.name: data.options for data in entry.sink_data},
+            **self._shared(entry, command, filling.recipe.location),
+        )
+        return self._finish(case, command, filling)
+
+    def build_setup(self, setup: DataSetup, position: int) -> Built:
+        """The case of a data set-up; it makes data, not metrics."""
+        filling = self._filling(setup, ("data_setups", position))
+        command = filling.command(self._scripts, takes_results_flag=False)
+        case = Case(
+            name=setup.name,
+            key=setup.name,
+            kind="data_setup",
+            metrics_required=False,
+            **self._shared(setup, command, filling.recipe.location),
+        )
+        return self._finish(case, command, filling)
+
+    def _filling(self, work: Entry | DataSetup, location: Location, **names: Any) -> Filling:
+        if location not in self._recipes:
+            notes = Notes()
+            self._recipes[location] = (read_recipe(work, location, self._expansion, notes), notes)
+        recipe, notes = self._recipes[location]
+        filling = Filling(self._expansion, recipe, **names)
+        filling.notes.add(notes)
+        return filling
+
+    def _shared(self, work: Entry | DataSetup, command: Command, location: Location) -> dict[str, Any]:
+        """What entries and data set-ups have in common."""
+        config = self._config
+        mark = self._expansion.loaded.mark(location)
+        return {
+            "entry": work.name,
+            "version": work.version,
+            "argv": command.argv,
+            "env": command.env,
+            "cwd": command.cwd,
+            "results_path": command.results_path,
+            "timeout_s": config.timeout_s_for(work),
+            "grace_s": config.grace_s if work.grace_s is None else work.grace_s,
+            "resources": _resources(work),
+            "limits": Limits(processes=work.limits.processes, memory_bytes=work.limits.memory),
+            "retries": work.retries,
+            "delete_scratch": config.delete_scratch if work.delete_scratch is None else work.delete_scratch,
+            "source": Source(file=mark.file, line=mark.line),
+        }
+
+    def _cluster(self, entry: Entry) -> dict[str, Any] | None:
+        """The options of the entry's cluster; the size of the object store is kept as given."""
+        options = entry.ray if self._config.ray is None else self._config.ray_for(entry)
+        if options is None:
+            return None
+        given = {key: getattr(options, key) for key in options.model_fields_set}
+        cluster = {key: value for key, value in given.items() if value is not None}
+        size = self._config.object_store_size if entry.object_store_size is None else entry.object_store_size
+        if size is not None:
+            cluster.setdefault("object_store_memory", size)
+        return cluster
+
+    def _finish(self, case: Case, command: Command, filling: Filling) -> Built:
+        notes, location = filling.notes, filling.recipe.location
+        notes.secrets.update(value for name, value in case.env.items() if is_secret_name(name))
+        unset = self._expansion.loaded.unset.get(location) or next(iter(notes.unset), None)
+        script_hash = self._hashes.of(command.script) if command.script else ""
+        case = replace(
+            case,
+            fingerprint=fingerprint(case, script_hash=script_hash, secrets=notes.secrets),
+            argv=tuple([self._put_in(word, case) for word in case.argv]),
+            env={name: self._put_in(value, case) for name, value in case.env.items()},
+            cwd=case.cwd and self._put_in(case.cwd, case),
+            results_path=self._put_in(case.results_path, case),
+            blocked=None if unset is None else str(unset),
+        )
+        return Built(case=case, notes=notes, error=self._error(case, location, unset) if unset else None)
+
+    def _put_in(self, text: str, case: Case) -> str:
+        if "\x00" in text:
+            text = text.replace(RESULTS_PATH, case.results_path)
+            for mark, value in self._marks.items():
+                text = text.replace(mark, value)
+        return text
+
+    def _error(self, case: Case, location: Location, unset: Unset) -> Problem:
+        path = f"{self._expansion.loaded.label(location)} ({case.name})"
+        mark = unset.mark or self._expansion.loaded.mark(location)
+        return Problem(file=mark.file, line=mark.line, path=path, message=str(unset))
+
+
+def _requirements(bounds: Iterable[Bounds]) -> Iterable[Requirement]:
+    for one in bounds:
+        for kind in _CHECK_KINDS:
+            bound = getattr(one, kind)
+            if bound is not None:
+                yield Requirement(
+                    metric=one.metric,
+                    kind=kind,
+                    bound=bound,
+                    tolerance=one.tolerance,
+                    severity=one.severity,
+                )
+
+
+def _resources(work: Entry | DataSetup) -> Resources:
+    given = work.resources
+    return Resources(cpus=given.cpus, gpus=given.gpus, memory_bytes=given.memory, exclusive=given.exclusive)

@@ -1,0 +1,226 @@
+"""What docs/config.md says besides the tables, and an example for every table; a test loads each of them."""
+
+SHORTHANDS = {
+    "Config.datasets": "list of [Dataset](#dataset), or mapping",
+    "Config.object_store_size": "number or string",
+    "Entry.requirements": "list of [Requirement](#requirement), or mapping",
+    "Entry.sink_data": "list of [Sink data](#sink-data), or mapping",
+    "Entry.object_store_size": "number or string",
+    "Requirement.tolerance": "number ≥ 0 or percentage",
+}
+
+INTRODUCTION = """\
+# Configuration
+
+<!-- Made by `python -m paceline.config.reference > docs/config.md`; do not edit. -->
+
+A suite is one or more YAML or JSON files. `paceline plan` shows what they come to, `paceline plan --explain` which file
+and line set each value, and `paceline schema config` prints a JSON Schema for your editor.
+
+```yaml
+results_dir: results
+entries:
+  - name: sort_small
+    script: sort.py
+    args: --rows 1000
+    timeout_s: 300
+    requirements:
+      is_success: {exact_value: true}
+      rows_per_s: {min_value: 50000, tolerance: 5%}
+```
+
+Files are UTF-8 and follow YAML 1.2: `true` and `false` are the only booleans (`no` is a string), `010` is 10 and `1e3`
+is a number. Anchors, aliases and the merge key `<<` work. A key that is written twice is an error, and so is an unknown
+key, unless it is at the top and begins with `x-`, or its value carries an anchor that others refer to.
+
+All mistakes of all files are told at once, each as `file:line: path: message`.
+
+## Several files
+
+Files are merged in the order in which they are given; the documents of one file likewise. Later ones win:
+
+| what | becomes |
+|---|---|
+| mapping over mapping | merged key by key |
+| list of mappings over another | items with the same `name` (else `metric`, else `type`) are merged, others are added |
+| any other list over a list, or an empty one | replaced |
+| `!replace` before a list or a mapping | replaced as a whole |
+| `!append` before a list | its items are added |
+| `null` | the key is unset; what it held is forgotten |
+| a scalar | replaced |
+
+```yaml
+entries:
+  - name: sort_small                       # the entry of an earlier file
+    timeout_s: 60
+    requirements:
+      - metric: is_success
+        exact_value: null                  # not this bound any more,
+        min_value: 1                       # but this one
+    tags: !append [slow]
+sinks: !replace []
+```
+
+`enabled: false` leaves an entry, a data set-up or a sink out. `defaults` is laid under every entry as an earlier file
+would be.
+
+## Variables
+
+`${VAR}` is the value of an environment variable, `${VAR:-default}` has a default and `${VAR:?message}` a message for
+when it is not set (or empty); `$$` is a dollar. An unquoted value is read as YAML once its variables are in, so that
+`timeout_s: ${T}` is a number. A variable that is not set never becomes an empty string: in an entry, a data set-up or
+a sink it blocks that one, in a dataset or a path the entries that use it, and anywhere else it is an error. Variables
+of what is disabled are not looked up.
+
+In `args`, `command`, `script`, `interpreter`, `cwd`, `script_base_dir` and `env`, and in the paths of `datasets` and
+`paths`, placeholders work too: `{dataset:name,format}`, `{session_entry_dir}`, `{session}`, `{repo_dir}`,
+`{matrix.axis}` and the name of any path. `{{name}}` is `{name}` itself, and other braces are left alone. What a
+variable or a placeholder puts in is never split into words.
+"""
+
+EXAMPLES = {
+    "Config": """
+results_dir: ${HOME}/benchmarks
+default_timeout_s: 3600
+run_reason: nightly
+datasets:
+  reviews:
+    parquet: /data/reviews.parquet
+entries:
+  - name: count_words
+    script: count_words.py
+    args: --input {dataset:reviews,parquet}
+x-note: keys that begin with x- are ignored
+""",
+    "Entry": """
+entries:
+  - name: tokenize
+    command: [./tokenize, --threads, 8]
+    env: {OMP_NUM_THREADS: 8}
+    repeat: 5
+    warmup: 1
+    tags: [text, nightly]
+    resources: {cpus: 8, exclusive: true}
+  - name: train
+    script: train.py
+    args: --tokens {session_entry_dir}/../tokenize
+    needs: [tokenize]
+""",
+    "Requirement": """
+entries:
+  - name: dedup
+    script: dedup.py
+    requirements:
+      - metric: is_success
+        exact_value: true
+      - metric: exec_time_s
+        max_value: 120
+        tolerance: 10%
+        severity: warn
+""",
+    "Matrix": """
+entries:
+  - name: sort
+    script: sort.py
+    args: --algorithm {matrix.algorithm} --rows {matrix.rows}
+    matrix:
+      algorithm: [quick, merge]
+      rows: [1000, 1000000]
+      exclude:
+        - {algorithm: merge, rows: 1000000}
+      include:
+        - {algorithm: radix, rows: 1000}
+""",
+    "RayOptions": """
+ray:
+  num_cpus: 16
+entries:
+  - name: shuffle
+    script: shuffle.py
+    ray:
+      num_gpus: 0
+      object_store_memory: 8GiB
+""",
+    "ResourcesOptions": """
+entries:
+  - name: embed
+    script: embed.py
+    resources: {cpus: 4, gpus: 1, memory: 16GiB}
+""",
+    "LimitsOptions": """
+entries:
+  - name: parse
+    script: parse.py
+    limits: {processes: 64, memory: 8GiB}
+""",
+    "DataSetup": """
+data_setups:
+  - name: download
+    script: download.py
+    args: --to /data
+entries:
+  - name: read
+    script: read.py
+""",
+    "Dataset": """
+datasets:
+  - name: reviews
+    formats:
+      - {type: jsonl, path: /data/reviews.jsonl}
+      - {type: parquet, path: /data/reviews.parquet}
+entries:
+  - name: read
+    script: read.py
+    args: --input {dataset:reviews,jsonl}
+""",
+    "DatasetFormat": """
+datasets:
+  reviews: {jsonl: "${DATA:-/data}/reviews.jsonl"}     # the short form
+entries:
+  - name: read
+    script: read.py
+    args: --input {dataset:reviews,jsonl}
+""",
+    "PathItem": """
+paths:
+  - {name: results_path, host_path: /srv/results, container_path: /results}
+  - {name: models, host_path: /srv/models}
+entries:
+  - name: load
+    script: load.py
+    args: --model {models}/small.bin
+""",
+    "Sink": """
+sinks:
+  - name: mlflow
+    tracking_uri: http://localhost:5000
+    experiment: nightly
+  - name: alerts
+    type: webhook
+    url: https://example.com/hook
+    required: true
+entries:
+  - name: read
+    script: read.py
+""",
+    "SinkData": """
+entries:
+  - name: read
+    script: read.py
+    sink_data:
+      - name: slack
+        additional_metrics: [rows_per_s]
+""",
+    "GpuStatsRecorder": """
+gpu_stats_recorder: {interval_s: 0.5}
+entries:
+  - name: embed
+    script: embed.py
+""",
+    "History": """
+history: {url: sqlite:///benchmarks.db}
+entries:
+  - name: read
+    script: read.py
+""",
+}

@@ -1,0 +1,192 @@
+"""Known metrics: what unit a number has, and whether less or more of it is better.
+
+Only the last part of a name counts, what follows its last dot. The first of these that knows it decides:
+
+1. The name is known by itself: the metrics Paceline takes of every run, and those of stages, which may also end a
+   longer name.
+2. The name ends with an aggregate (`_mean`, `_p99`, …): the name before it tells. A spread (`_std`) has no direction,
+   and a sum only has the direction of a time.
+3. The name matches a pattern, of which the first counts.
+
+A unit that the script gives wins over the one found here, and speaks for a name that nothing else knows: times are
+better low, rates better high. A metric with no direction is recorded and drawn, and never judged.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from paceline.model import Direction, Metric
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """Names that match `pattern` have this unit and direction; a unit may use the pattern's groups."""
+
+    pattern: str
+    unit: str | None
+    direction: Direction | None
+    note: str
+
+    def match(self, name: str) -> Metric | None:
+        found = re.search(self.pattern, name)
+        if found is None:
+            return None
+        unit = found.expand(self.unit) if self.unit else None
+        return Metric(name=name, unit=unit, direction=self.direction)
+
+
+def _known(name: str, unit: str | None, direction: Direction | None, meaning: str) -> tuple[str, Rule]:
+    return name, Rule(pattern=f"^{re.escape(name)}$", unit=unit, direction=direction, note=meaning)
+
+
+def _rule(example: str, pattern: str, unit: str | None, direction: Direction | None) -> Rule:
+    return Rule(pattern=pattern, unit=unit, direction=direction, note=example)
+
+
+KNOWN: dict[str, Rule] = dict(
+    (
+        _known("exec_time_s", "s", "lower", "wall time of the command"),
+        _known("cpu_user_s", "s", "lower", "CPU time of its processes in user mode"),
+        _known("cpu_system_s", "s", "lower", "CPU time of its processes in the kernel"),
+        _known("peak_memory_bytes", "bytes", "lower", "most memory its processes held together"),
+        _known("mean_memory_bytes", "bytes", "lower", "memory its processes held on average"),
+        _known("io_read_bytes", "bytes", None, "read from storage"),
+        _known("io_write_bytes", "bytes", None, "written to storage"),
+        _known("voluntary_context_switches", None, None, "times a process waited for something"),
+        _known("involuntary_context_switches", None, None, "times a process was made to wait for the CPU"),
+        _known("load_before", None, None, "the machine's load average before the run"),
+        _known("other_cpu_cores", "cores", None, "CPU cores that other processes used during the run"),
+        _known("cpu_pressure_pct", "%", None, "share of the run in which something waited for a CPU"),
+        _known("io_pressure_pct", "%", None, "share of the run in which something waited for storage"),
+        _known("memory_pressure_pct", "%", None, "share of the run in which something waited for memory"),
+        _known("gpu_peak_memory_bytes", "bytes", "lower", "most memory in use on a GPU"),
+        _known("gpu_mean_utilization_pct", "%", None, "how busy the GPUs were on average"),
+        _known("gpu_peak_temperature_c", "°C", None, "the hottest a GPU became"),
+        _known("is_success", None, None, "whether the script says it did what it should"),
+        _known("exit_code", None, None, "what the command returned (for requirements)"),
+        _known("returncode", None, None, "the same"),
+        _known("process_time", "s", "lower", "time a stage took for its batches"),
+        _known("actor_idle_time", "s", None, "time a stage's workers waited for input"),
+        _known("input_data_size_mb", "MB", None, "size of a stage's input"),
+        _known("num_items_processed", None, None, "items a stage processed"),
+    )
+)
+
+_SECOND = "(?:s|sec|secs|second|seconds)"
+_TIME = "(?:time|latency|duration|elapsed|runtime|walltime)"
+_COUNT = "^(?:num|total|count|n)_"
+_SIZE = "(bytes|[kmgt]i?b)"
+
+RULES: tuple[Rule, ...] = (
+    _rule("docs_per_sec", f"(?:^|_)([a-z]+)_per_{_SECOND}$", r"\1/s", "higher"),
+    _rule("pages_per_hour", "(?:^|_)([a-z]+)_per_(min|minute|hour|h|day)$", r"\1/\2", "higher"),
+    _rule("throughput_mb_s", "(?:^|_)([kmgt]i?b)_?(?:ps|s)$", r"\1/s", "higher"),
+    _rule("read_iops", "(?:^|_)(ops|qps|rps|tps|fps|iops|flops)$", r"\1", "higher"),
+    _rule("throughput", "(?:^|_)throughput(?:_|$)", None, "higher"),
+    _rule("ns_per_op", "^(s|ms|us|ns)_per_([a-z]+)$", r"\1/\2", "lower"),
+    _rule("time_per_doc", f"^(?:{_TIME}|seconds)_per_([a-z]+)$", r"s/\1", "lower"),
+    _rule("total_time", f"^total_{_TIME[:-1]}|cpu)(?:_taken)?(?:_{_SECOND})?$", "s", "lower"),
+    _rule("total_time_ms", f"^total_{_TIME[:-1]}|cpu)_(ms|us|ns)$", r"\1", "lower"),
+    _rule("total_audio_s", rf"{_COUNT}\w+_{_SECOND}$", "s", None),
+    _rule("total_output_mb", rf"{_COUNT}\w+_{_SIZE}$", r"\1", None),
+    _rule("num_documents", _COUNT, None, None),
+    _rule("f1_score", "(?:^|_)(?:accuracy|precision|recall|f1|auc|bleu|rouge)(?:_|$)", None, "higher"),
+    _rule("speedup", "(?:^|_)(?:speedup|efficiency|goodput|hit_rate)(?:_|$)", None, "higher"),
+    _rule("eval_loss", "(?:^|_)(?:loss|perplexity|wer|cer)$", None, "lower"),
+    _rule("error_rate", "(?:^|_)(?:errors?|failures?)(?:_count|_rate)?$", None, "lower"),
+    _rule("rows_processed", "_(?:count|processed|total)$", None, None),
+    _rule("worker_memory_gb", rf"(?:^|_)(?:memory|mem|rss|vram)(?:_\w+)?_{_SIZE}$", r"\1", "lower"),
+    _rule("output_bytes", f"_{_SIZE}$", r"\1", None),
+    _rule("first_token_ms", "_(ms|us|ns)$", r"\1", "lower"),
+    _rule("audio_hours", "_(hours|minutes)$", r"\1", None),
+    _rule("sort_s", f"_{_SECOND}$", "s", "lower"),
+    _rule("time_taken", f"(?:^|_){_TIME}(?:_taken)?$", "s", "lower"),
+    _rule("cache_pct", "_(?:pct|percent|percentage)$", "%", None),
+)
+
+_AGGREGATE = re.compile(r"_(sum|mean|avg|std|stdev|var|min|max|median|p\d{1,3})$")
+_LONGEST = 200
+_SPREADS = frozenset({"std", "stdev", "var"})
+_TIME_UNITS = frozenset({"s", "sec", "seconds", "ms", "us", "µs", "ns", "min", "h"})
+_SIZES = {
+    "kb": "kB",
+    "mb": "MB",
+    "gb": "GB",
+    "tb": "TB",
+    "kib": "KiB",
+    "mib": "MiB",
+    "gib": "GiB",
+    "tib": "TiB",
+}
+
+
+@lru_cache(maxsize=4096)
+def describe(name: str, unit: str | None = None) -> Metric:
+    """What is known of a metric; a unit given by the script wins over the one its name tells."""
+    found = _by_name(name)
+    if found is None:
+        return Metric(name=name, unit=unit, direction=_direction_of_unit(unit))
+    return Metric(name=name, unit=unit or _spelled(found.unit), direction=found.direction)
+
+
+def _by_name(name: str) -> Metric | None:
+    leaf = name.rpartition(".")[2].lower()
+    if len(leaf) > _LONGEST:
+        return None
+    if leaf in KNOWN:
+        return KNOWN[leaf].match(leaf)
+    aggregate = _AGGREGATE.search(leaf)
+    if aggregate:
+        found = _by_name(leaf[: aggregate.start()])
+        return found and _aggregated(found, aggregate[1])
+    inner = next((known for known in KNOWN if leaf.endswith(f"_{known}")), None)
+    if inner is not None:
+        return KNOWN[inner].match(inner)
+    return next((found for rule in RULES if (found := rule.match(leaf))), None)
+
+
+def _aggregated(found: Metric, aggregate: str) -> Metric:
+    is_rate = bool(found.unit) and "/" in str(found.unit)
+    keeps = aggregate not in _SPREADS and not (aggregate == "sum" and (is_rate or found.direction != "lower"))
+    return Metric(name=found.name, unit=found.unit, direction=found.direction if keeps else None)
+
+
+def _direction_of_unit(unit: str | None) -> Direction | None:
+    if unit is None:
+        return None
+    if unit in _TIME_UNITS:
+        return "lower"
+    return "higher" if unit.endswith(("/s", "/sec", "/min", "/h")) else None
+
+
+def _spelled(unit: str | None) -> str | None:
+    """A unit found in a name, where sizes are written small."""
+    if unit is None:
+        return None
+    amount, slash, rest = unit.partition("/")
+    return f"{_SIZES.get(amount, amount)}{slash}{rest}"
+
+
+def reference() -> str:
+    """The tables of this module as a page of documentation."""
+    return "\n".join(_reference_lines()) + "\n"
+
+
+def _reference_lines() -> Iterator[str]:
+    yield "# Metrics"
+    yield ""
+    yield "<!-- Made by paceline.metrics.reference(); a test keeps it current. -->"
+    yield ""
+    yield from (__doc__ or "").strip().splitlines()
+    yield from ("", "## Known by name", "", "| metric | unit | better | what it is |", "|---|---|---|---|")
+    for name, rule in KNOWN.items():
+        yield f"| `{name}` | {rule.unit or ''} | {rule.direction or ''} | {rule.note} |"
+    yield from ("", "## Known by pattern", "")
+    yield "The examples show what a pattern is for; units such as `docs/s` are made of the name."
+    yield from ("", "| for example | unit | better | pattern |", "|---|---|---|---|")
+    for rule in RULES:
+        unit = describe(rule.note).unit or ""
+        pattern = rule.pattern.replace("|", "\\|")
+        yield f"| `{rule.note}` | {unit} | {rule.direction or ''} | `{pattern}` |"

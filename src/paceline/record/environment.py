@@ -1,0 +1,332 @@
+"""Where a session ran. A fact that cannot be read is simply absent; nothing here ever fails a run."""
+
+import hashlib
+import math
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paceline.record.codec import dump
+from paceline.record.events import utc_now
+from paceline.record.packages import conda_explicit, describe_python
+from paceline.record.redact import MASK, Redactor, is_secret_name
+
+GIT_TIMEOUT_S = 5.0
+_GIT = ("git", "-c", "core.fsmonitor=false")  # A repository's own configuration must not start programs.
+_GIB = 1 << 30
+# True of one moment or one session only: two sessions on an unchanged machine share an environment id.
+_MOMENTARY = frozenset(
+    {
+        "load",
+        "memory_available_bytes",
+        "disk_free_bytes",
+        "command_line",
+        "run_reason",
+        "viewer_url",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What is known of the place a session ran in; `data` is what `environment.json` holds.
+
+    `id` changes with any lasting fact; `class_id` only with what makes two runs comparable (`data["comparable"]`).
+    """
+
+    id: str
+    class_id: str
+    data: Mapping[str, Any]
+    packages: tuple[str, ...]
+    conda_explicit: str | None = None
+
+    @property
+    def revision(self) -> str:
+        """The git revision of the suite, else of the current directory; empty when unknown."""
+        git = self.data.get("config_git") or self.data.get("git") or {}
+        return str(git.get("revision", ""))
+
+
+def capture(
+    *,
+    python: str = sys.executable,
+    cwd: Path | None = None,
+    config_files: Sequence[Path] = (),
+    environ: Mapping[str, str] | None = None,
+    redactor: Redactor | None = None,
+    secret_names: Sequence[str] = (),
+    settings: Mapping[str, Any] | None = None,
+    command_line: Sequence[str] | None = None,
+) -> Environment:
+    """Look at the machine, the container, the GPUs, Python, the repositories and the variables."""
+    environ = os.environ if environ is None else environ
+    redactor = redactor or Redactor()
+    interpreter = describe_python(python)
+    packages = tuple(redactor.text(line) for line in interpreter.pop("packages", ()))
+    facts = {
+        **_machine(environ),
+        "cpu": _cpu(),
+        **_memory(),
+        "container": _container(environ),
+        **_gpus(),
+        "python": interpreter,
+        **_surroundings(cwd or _attempt(Path.cwd) or Path("/"), config_files),
+        "variables": _variables(environ, frozenset(secret_names)),
+        "command_line": list(sys.argv if command_line is None else command_line),
+        **{name: (settings or {}).get(name) for name in ("run_reason", "viewer_url")},
+    }
+    known = redactor.data({name: fact for name, fact in facts.items() if fact not in (None, {}, [])})
+    comparable = _comparable(known)
+    lasting = {name: fact for name, fact in known.items() if name not in _MOMENTARY}
+    ids = {"id": _digest([lasting, packages]), "class_id": _digest(comparable)}
+    return Environment(
+        **ids,
+        data={**ids, "captured_at": utc_now(), **known, "comparable": comparable},
+        packages=packages,
+        conda_explicit=conda_explicit(environ),
+    )
+
+
+def _surroundings(cwd: Path, config_files: Sequence[Path]) -> dict[str, Any]:
+    return {
+        **_repositories(cwd, config_files[0].parent if config_files else None),
+        "load": _attempt(lambda: [round(value, 2) for value in os.getloadavg()]),
+        "disk_free_bytes": _attempt(lambda: shutil.disk_usage(cwd).free),
+    }
+
+
+def _comparable(data: Mapping[str, Any]) -> dict[str, Any]:
+    """What must be equal for the numbers of two runs to be held against each other."""
+    cpu, container = data.get("cpu", {}), data.get("container", {})
+    memory_bytes = min(data.get("memory_bytes", 0), container.get("memory_limit_bytes", math.inf))
+    return {
+        "cpu": cpu.get("model"),
+        "cpus": cpu.get("count"),
+        "usable_cpus": min(len(cpu.get("affinity", ())), container.get("cpu_limit", math.inf)),
+        "memory_gib": round(memory_bytes / _GIB),
+        "kernel": _major_minor(data.get("kernel", "")),
+        "in_container": "kind" in container,
+        "gpus": [gpu.get("name") for gpu in data.get("gpus", ())],
+        "gpu_driver": data.get("gpu_driver"),
+        "python": _major_minor(data.get("python", {}).get("version", "")),
+        "machine": data.get("machine"),
+        "os": data.get("os"),
+    }
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(dump(value)).hexdigest()[:16]
+
+
+def _major_minor(version: str) -> str:
+    return ".".join(re.findall(r"\d+", version)[:2])
+
+
+def _attempt(read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except (OSError, ValueError):
+        return None
+
+
+def _read(path: str | Path) -> str:
+    try:
+        return Path(path).read_text(errors="replace").strip("\0\n ")
+    except OSError:
+        return ""
+
+
+def _exists(path: Path) -> bool:
+    return os.path.exists(path)  # noqa: PTH110 - unlike a Path's, it says False where we may not look
+
+
+def _machine(environ: Mapping[str, str]) -> dict[str, Any]:
+    uname = os.uname()
+    return {
+        "hostname": environ.get("HOST_HOSTNAME") or uname.nodename,
+        "platform": f"{uname.sysname}-{uname.release}-{uname.machine}",
+        "machine": uname.machine,
+        "kernel": uname.release,
+        "os": _operating_system(),
+        "image_digest": environ.get("IMAGE_DIGEST"),
+    }
+
+
+def _operating_system() -> str:
+    release = _attempt(platform.freedesktop_os_release) or {}
+    return f"{release.get('ID', os.uname().sysname)} {release.get('VERSION_ID', '')}".strip()
+
+
+def _cpu() -> dict[str, Any]:
+    cpus = "/sys/devices/system/cpu"
+    no_turbo, boost = _read(f"{cpus}/intel_pstate/no_turbo"), _read(f"{cpus}/cpufreq/boost")
+    facts = {
+        "model": _cpu_model(_read("/proc/cpuinfo")),
+        "count": os.cpu_count(),
+        "affinity": _attempt(lambda: sorted(os.sched_getaffinity(0))),
+        "governor": _read(f"{cpus}/cpu0/cpufreq/scaling_governor") or None,
+        "turbo": no_turbo == "0" if no_turbo else boost == "1" if boost else None,
+    }
+    return {name: fact for name, fact in facts.items() if fact is not None}
+
+
+def _cpu_model(cpuinfo: str) -> str | None:
+    match = re.search(r"^(?:model name|Model|cpu model|CPU part)\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
+    return match[1].strip() if match else None
+
+
+def _memory() -> dict[str, int]:
+    fields = dict(re.findall(r"^(\w+):\s+(\d+) kB", _read("/proc/meminfo"), re.MULTILINE))
+    wanted = {
+        "memory_bytes": "MemTotal",
+        "memory_available_bytes": "MemAvailable",
+        "swap_bytes": "SwapTotal",
+    }
+    facts = {name: int(fields[field]) * 1024 for name, field in wanted.items() if field in fields}
+    shm_bytes = _attempt(lambda: shutil.disk_usage("/dev/shm").total)  # noqa: S108 - only its size
+    return {**facts, "shm_bytes": shm_bytes} if shm_bytes else facts
+
+
+def _container(environ: Mapping[str, str], root: Path = Path("/")) -> dict[str, Any]:
+    kind = _container_kind(environ, root)
+    limits = _cgroup_limits(root)
+    return {**({"kind": kind} if kind else {}), **limits}
+
+
+def _container_kind(environ: Mapping[str, str], root: Path) -> str | None:
+    if "KUBERNETES_SERVICE_HOST" in environ:
+        return "kubernetes"
+    if "APPTAINER_CONTAINER" in environ or "SINGULARITY_CONTAINER" in environ:
+        return "apptainer"
+    if _exists(root / "run/.containerenv"):
+        return "podman"
+    if _exists(root / ".dockerenv"):
+        return "docker"
+    match = re.search(r"kubepods|docker|containerd|lxc|podman", _read(root / "proc/1/cgroup"))
+    return match[0] if match else environ.get("container")
+
+
+def _cgroup_limits(root: Path) -> dict[str, float]:
+    """The tightest limits of this process's control groups, version 2 or 1."""
+    limits: dict[str, float] = {}
+    for directory in _cgroup_dirs(root):
+        quota, _, period = _read(directory / "cpu.max").partition(" ")
+        quota = quota or _read(directory / "cpu.cfs_quota_us")
+        period = period or _read(directory / "cpu.cfs_period_us")
+        memory = _read(directory / "memory.max") or _read(directory / "memory.limit_in_bytes")
+        if quota.isdecimal() and period.isdecimal() and int(period):
+            limits["cpu_limit"] = min(int(quota) / int(period), limits.get("cpu_limit", math.inf))
+        if memory.isdecimal() and int(memory) < 1 << 60:  # Version 1 says "no limit" by a huge number.
+            limits["memory_limit_bytes"] = min(int(memory), limits.get("memory_limit_bytes", math.inf))
+    return limits
+
+
+def _cgroup_dirs(root: Path) -> list[Path]:
+    directories = []
+    for line in _read(root / "proc/self/cgroup").splitlines():
+        _, _, rest = line.partition(":")
+        controllers, _, group = rest.partition(":")
+        base = root / "sys/fs/cgroup" / controllers
+        inside = base / group.lstrip("/")
+        directories += [path for path in (inside, *inside.parents) if path.is_relative_to(base)]
+    return directories
+
+
+def _gpus() -> dict[str, Any]:
+    """GPUs by NVIDIA's library; nothing where there is no driver or no Python package for it."""
+    try:
+        import pynvml
+    except ImportError:
+        return {}
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return {}
+    facts: dict[str, Any] = {"gpus": []}
+    with suppress(pynvml.NVMLError):
+        facts["gpu_driver"] = _text(pynvml.nvmlSystemGetDriverVersion())
+        for index in range(pynvml.nvmlDeviceGetCount()):
+            facts["gpus"].append(_gpu(pynvml, index))
+    with suppress(pynvml.NVMLError):
+        pynvml.nvmlShutdown()
+    return facts
+
+
+def _gpu(nvml: Any, index: int) -> dict[str, Any]:
+    handle = nvml.nvmlDeviceGetHandleByIndex(index)
+    facts: dict[str, Any] = {}
+    with suppress(nvml.NVMLError):
+        facts["name"] = _text(nvml.nvmlDeviceGetName(handle))
+    with suppress(nvml.NVMLError):
+        facts["memory_bytes"] = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
+    with suppress(nvml.NVMLError):
+        facts["uuid"] = _text(nvml.nvmlDeviceGetUUID(handle))
+    return facts
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+def _variables(environ: Mapping[str, str], secret_names: frozenset[str]) -> dict[str, str]:
+    return {
+        name: MASK if name in secret_names or is_secret_name(name) else value
+        for name, value in sorted(environ.items())
+    }
+
+
+def _repositories(cwd: Path, config_dir: Path | None) -> dict[str, Any]:
+    here = _repository_root(cwd)
+    facts = {"git": git_state(here)} if here else {}
+    root = _repository_root(config_dir) if config_dir else None
+    if root and root != here:
+        facts["config_git"] = git_state(root)
+    return facts
+
+
+def _repository_root(path: Path) -> Path | None:
+    inside = _attempt(path.absolute) or Path("/")
+    return next((parent for parent in (inside, *inside.parents) if _exists(parent / ".git")), None)
+
+
+def git_state(root: Path) -> dict[str, Any]:
+    """Revision, branch, and whether and by which changes a working tree differs from it."""
+    status = _git(root, "status", "--porcelain=v2", "--branch", "--no-renames")
+    if status is None:
+        return {}
+    header = dict(re.findall(r"^# branch\.(oid|head) (.+)$", status, re.MULTILINE))
+    changes = [line for line in status.splitlines() if not line.startswith("# ")]
+    facts: dict[str, Any] = {"root": str(root), "dirty": bool(changes)}
+    if header.get("oid", "(initial)") != "(initial)":
+        facts["revision"] = header["oid"]
+    if header.get("head", "(detached)") != "(detached)":
+        facts["branch"] = header["head"]
+    if changes:
+        diff = _git(root, "diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color") or ""
+        facts["diff_sha256"] = hashlib.sha256("\n".join([*changes, diff]).encode()).hexdigest()
+    return facts
+
+
+def _git(root: Path, *arguments: str) -> str | None:
+    environ = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    try:
+        answer = subprocess.run(
+            [*_GIT, *arguments],
+            cwd=root,
+            env=environ,
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=GIT_TIMEOUT_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return answer.stdout.decode(errors="replace")

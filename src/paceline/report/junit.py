@@ -1,0 +1,94 @@
+"""`junit.xml`: the session as a test suite, for systems that show test results."""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from xml.sax.saxutils import escape, quoteattr
+
+from paceline.model import Record, Report, Status
+from paceline.record.directory import SessionDir
+from paceline.report.markdown import output_tail
+
+TAIL_LINES = 50
+_ELEMENTS: Mapping[Status, str] = {
+    Status.FAILED: "failure",
+    Status.REQUIREMENT_FAILED: "failure",
+    Status.TIMEOUT: "failure",
+    Status.LAUNCH_ERROR: "error",
+    Status.INFRA_ERROR: "error",
+    Status.INTERRUPTED: "error",
+    Status.SKIPPED: "skipped",
+}
+# XML 1.0 has no way to write these, not even escaped.
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def parts(report: Report, directory: SessionDir) -> Iterator[bytes]:
+    """The report as JUnit XML, in pieces."""
+    counts = _counts(report)
+    name = attribute("name", report.plan.session)
+    yield f'<?xml version="1.0" encoding="utf-8"?>\n<testsuites{counts}>\n<testsuite{name}{counts}>\n'.encode()
+    for record in report.records:
+        yield _testcase(record, directory.entry_dir(record.case)).encode()
+    yield b"</testsuite>\n</testsuites>\n"
+
+
+def _counts(report: Report) -> str:
+    found = dict.fromkeys(("failure", "error", "skipped"), 0)
+    for status, count in report.counts.items():
+        if status in _ELEMENTS:
+            found[_ELEMENTS[status]] += count
+    return (
+        f' tests="{sum(report.counts.values())}" failures="{found["failure"]}" errors="{found["error"]}"'
+        f' skipped="{found["skipped"]}"'
+    )
+
+
+def _testcase(record: Record, entry_dir: Path) -> str:
+    group = "data_setup" if record.case.kind == "data_setup" else record.case.entry
+    time_s = record.exec_time_s if math.isfinite(record.exec_time_s) else 0.0
+    names = attribute("classname", group) + attribute("name", record.case.name)
+    return (
+        f'<testcase{names} time="{time_s:.6f}">\n'
+        f"{_properties(record)}{_outcome(record)}{_system_out(record, entry_dir)}</testcase>\n"
+    )
+
+
+def _properties(record: Record) -> str:
+    lines = [
+        f"<property{attribute('name', name)}{attribute('value', str(measured.value))}/>\n"
+        for name, measured in record.metrics.items()
+    ]
+    return f"<properties>\n{''.join(lines)}</properties>\n" if lines else ""
+
+
+def _outcome(record: Record) -> str:
+    element = _ELEMENTS.get(record.status)
+    if element is None:
+        return ""
+    about = attribute("message", record.reason)
+    if element == "skipped":
+        return f"<skipped{about}/>\n"
+    details = [f"{check.metric}: {check.reason}" for check in record.requirements if not check.ok]
+    text = xml_text("\n".join([record.reason, *details]))
+    return f'<{element} type="{record.status.value}"{about}>{text}</{element}>\n'
+
+
+def _system_out(record: Record, entry_dir: Path) -> str:
+    lines = [] if record.status.ok else output_tail(entry_dir, TAIL_LINES)
+    return f"<system-out>{xml_text(chr(10).join(lines))}</system-out>\n" if lines else ""
+
+
+def printable(text: str) -> str:
+    """The text with each character that XML cannot hold replaced."""
+    return _NOT_XML.sub("\ufffd", text)
+
+
+def xml_text(text: str) -> str:
+    return escape(printable(text), {"\r": "&#13;"})
+
+
+def attribute(name: str, value: str) -> str:
+    """An attribute with the blank before it."""
+    return f" {name}={quoteattr(printable(value))}"

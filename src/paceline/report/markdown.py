@@ -1,0 +1,157 @@
+"""`report.md`: the session on one page, for people and pull requests. Names and output in it are foreign text."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from paceline.model import Check, Record, Report, Status
+from paceline.record import codec
+from paceline.record.directory import SessionDir
+from paceline.report.format import duration, measured, output_line, quantity, required, visible
+from paceline.report.table import key_metrics, summary
+
+TAIL_LINES = 20
+MOST_DETAILS = 100
+"""Failures and warnings past this number are in the table and in their records only."""
+_TAIL_BYTES = 1 << 14
+_SYMBOLS: Mapping[Status, str] = {Status.PASSED: "✅", Status.SKIPPED: "➖", Status.INTERRUPTED: "⏹️"}
+_SPECIAL = re.compile(r"[\\`*\[\]|~#]|(?<![^\W_])_|_(?![^\W_])")
+_FACTS = ("hostname", "os", "kernel", "run_reason", "viewer_url", "id", "class_id")
+
+
+def parts(report: Report, directory: SessionDir) -> Iterator[bytes]:
+    """The report as Markdown, in pieces; each record is read once."""
+    for line in _lines(report, directory):
+        yield f"{line}\n".encode("utf-8", "replace")
+
+
+def _lines(report: Report, directory: SessionDir) -> Iterator[str]:
+    yield f"# {'✅' if report.ok else '❌'} {escape(report.plan.session)}"
+    yield ""
+    yield f"{summary(report)}."
+    yield from ("", f"**{escape(report.unfinished)}**") if report.unfinished else ()
+    yield from ("", "| case | status | time | metrics | requirements |", "|---|---|---:|---|---|")
+    failed: list[Record] = []
+    warned: list[Record] = []
+    for record in report.records:
+        yield _row(record)
+        if not record.status.ok and len(failed) < MOST_DETAILS:
+            failed.append(record)
+        if record.warnings and len(warned) < MOST_DETAILS:
+            warned.append(record)
+    yield from _failures(report, failed, directory)
+    yield from _warnings(warned)
+    yield from _findings(report)
+    yield from _environment(directory.path)
+
+
+def _row(record: Record) -> str:
+    numbers = (escape(measured(name, value)) for name, value in key_metrics(record))
+    checks = (_check(check, record) for check in record.requirements)
+    status = f"{_SYMBOLS.get(record.status, '❌')} {record.status.value.replace('_', ' ')}"
+    time = duration(record.exec_time_s) if record.exec_time_s else ""
+    return (
+        f"| {escape(record.case.name)} | {status} | {time} | {'<br>'.join(numbers)} | {'<br>'.join(checks)} |"
+    )
+
+
+def _check(check: Check, record: Record) -> str:
+    unit = record.metrics[check.metric].unit if check.metric in record.metrics else None
+    mark = "✅" if check.ok else "⚠️" if check.severity == "warn" else "❌"
+    asked = escape(required(check, unit))
+    if check.actual is None and check.reason:
+        return f"{mark} {asked}: {escape(check.reason)}"
+    return f"{mark} {asked}: got {escape(quantity(check.actual, unit))}"
+
+
+def _failures(report: Report, failed: Sequence[Record], directory: SessionDir) -> Iterator[str]:
+    if not failed:
+        return
+    yield from ("", "## Failures")
+    for record in failed:
+        yield from ("", f"### {escape(record.case.name)}: {record.status.value.replace('_', ' ')}", "")
+        yield escape(record.reason) or "No reason is known."
+        lines = output_tail(directory.entry_dir(record.case), TAIL_LINES)
+        if lines:
+            yield from ("", "The last lines of its output:", "", *_fenced(lines))
+    hidden = sum(count for status, count in report.counts.items() if not status.ok) - len(failed)
+    if hidden > 0:
+        yield from ("", f"… and {hidden:,} more.")
+
+
+def _warnings(warned: Sequence[Record]) -> Iterator[str]:
+    if warned:
+        yield from ("", "## Warnings", "")
+    for record in warned:
+        yield from (f"- {escape(record.case.name)}: {escape(text)}" for text in record.warnings)
+
+
+def _findings(report: Report) -> Iterator[str]:
+    if report.findings:
+        yield from ("", "## Findings", "")
+    for finding in report.findings:
+        where = f"{escape(finding.case)}, {escape(finding.metric)}"
+        yield f"- **{finding.verdict}**: {where}: {escape(finding.message)}"
+
+
+def _environment(session_dir: Path) -> Iterator[str]:
+    facts = list(_environment_facts(session_dir))
+    if facts:
+        yield from ("", "## Environment", "", "| | |", "|---|---|")
+    for name, value in facts:
+        yield f"| {escape(name.replace('_', ' '))} | {escape(value)} |"
+
+
+def _environment_facts(session_dir: Path) -> Iterator[tuple[str, str]]:
+    try:
+        data = codec.load((session_dir / "environment.json").read_bytes())
+    except (OSError, ValueError):
+        return
+    if not isinstance(data, dict):
+        return
+    cpu, git, python = (_mapping(data.get(name)) for name in ("cpu", "git", "python"))
+    yield from ((name, str(data[name])) for name in _FACTS if data.get(name))
+    yield "cpu", f"{cpu.get('count', '?')} × {cpu.get('model', 'unknown')}"
+    if isinstance(data.get("memory_bytes"), int):
+        yield "memory", quantity(data["memory_bytes"], "bytes")
+    gpus = [str(_mapping(gpu).get("name")) for gpu in data.get("gpus") or ()]
+    yield from [("gpus", f"{', '.join(gpus)} (driver {data.get('gpu_driver')})")] if gpus else []
+    yield "python", str(python.get("version", "unknown"))
+    if "revision" in git:
+        yield "git", f"{git['revision']}{' with changes' if git.get('dirty') else ''}"
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _fenced(lines: Sequence[str]) -> Iterator[str]:
+    """The lines as a code block whose fence is longer than any in them."""
+    longest = max((len(run) for line in lines for run in re.findall("`+", line)), default=0)
+    fence = "`" * max(3, longest + 1)
+    yield from (f"{fence}text", *lines, fence)
+
+
+def escape(text: str) -> str:
+    """Foreign text on one line of Markdown, shown as it is: no markup, no HTML, no table border."""
+    safe = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _SPECIAL.sub(lambda match: f"\\{match[0]}", safe)
+
+
+def output_tail(entry_dir: Path, count: int) -> list[str]:
+    """The last lines that a case's latest run printed, harmless to show; none where there is no log."""
+    try:
+        with (entry_dir / "stdouterr.log").open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - _TAIL_BYTES))
+            data = file.read(_TAIL_BYTES)
+    except OSError:
+        return []
+    lines = data.decode("utf-8", "replace").rstrip().split("\n")
+    return (
+        [output_line(line) for line in islice(lines, max(0, len(lines) - count), None)]
+        if data.strip()
+        else []
+    )

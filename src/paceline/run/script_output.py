@@ -1,0 +1,239 @@
+"""What a script left in its results directory. Content that cannot be used is a problem in the record, not an error."""
+
+import json
+import math
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from paceline.model import Scalar
+from paceline.run.inert_pickle import BadPickle
+from paceline.run.task_metrics import Tally, read_lines, read_pickle
+
+MAX_JSON_BYTES = 64 << 20
+MAX_TASKS_BYTES = 256 << 20
+MAX_METRICS = 10_000
+MAX_SAMPLES = 100_000
+MAX_NAME = 500
+_MAX_DEPTH = 64
+_MAX_PROBLEMS_A_FILE = 10
+
+_NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptOutput:
+    """All that a run's script says; `problems` is a line for each thing in it that could not be used."""
+
+    params: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Scalar | tuple[Scalar, ...]] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+    tasks: tuple[Mapping[str, Any], ...] = ()
+    problems: tuple[str, ...] = ()
+    has_metrics: bool = False
+
+
+class Unusable(Exception):
+    """A file cannot be used; says why, beginning with `:line` where there is one."""
+
+
+def read(results_path: Path) -> ScriptOutput:
+    """Read a results directory; never raises on what a script may have left there."""
+    problems: list[str] = []
+    params = _read_mapping(results_path / "params.json", problems)
+    written = _read_mapping(results_path / "metrics.json", problems)
+    units = _read_mapping(results_path / "units.json", problems)
+    tally = _read_tasks(results_path, problems)
+    metrics = {} if written is None else _flatten(written, problems)
+    return ScriptOutput(
+        params=params or {},
+        metrics={**metrics, **tally.metrics()},
+        units={name: unit for name, unit in (units or {}).items() if isinstance(unit, str)},
+        tasks=tuple(tally.tasks),
+        problems=tuple(problems),
+        has_metrics=bool(metrics),
+    )
+
+
+def _read_mapping(path: Path, problems: list[str]) -> dict[str, Any] | None:
+    """A JSON file's mapping; none, with a problem noted, if it holds anything else; none if it is not there."""
+    try:
+        with _opened(path, MAX_JSON_BYTES) as (file, _):
+            return _parse(file.read(MAX_JSON_BYTES), path.name, problems)
+    except FileNotFoundError:
+        return None
+    except Unusable as reason:
+        problems.append(f"{path.name}{reason}")
+        return None
+
+
+def _parse(content: bytes, name: str, problems: list[str]) -> dict[str, Any]:
+    repeated: dict[str, None] = {}
+
+    def join(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        joined = dict(pairs)
+        if len(joined) < len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            repeated.update((key, None) for key, count in counts.items() if count > 1)
+        return joined
+
+    data = _decode(content, join)
+    if not isinstance(data, dict):
+        kind = {list: "a list", str: "a string", type(None): "null"}.get(type(data), "a single value")
+        raise Unusable(f":1: a mapping of names to values is needed, not {kind}")
+    if _depth_exceeds(data, _MAX_DEPTH):
+        raise Unusable(f": nested more than {_MAX_DEPTH} levels deep")
+    problems += [f"{name}: {_short(key)} is given twice; the last value counts" for key in list(repeated)[:5]]
+    # The escape of half a character is valid JSON but no text that can be written again.
+    return _whole_text(data) if rb"\ud" in content.lower() else data
+
+
+def _decode(content: bytes, join: Any) -> Any:
+    try:
+        return json.loads(content.decode("utf-8-sig"), object_pairs_hook=join, parse_int=_integer)
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise Unusable(f":{line}: not UTF-8 (byte 0x{content[error.start]:02x})") from None
+    except json.JSONDecodeError as error:
+        raise Unusable(f":{error.lineno}: not JSON: {error.msg}" if content.strip() else ": empty") from None
+    except RecursionError:
+        raise Unusable(f": nested more than {_MAX_DEPTH} levels deep") from None
+
+
+def _integer(digits: str) -> int | float:
+    try:
+        return int(digits)
+    except ValueError:
+        # Python reads integers of up to 4,300 digits; nobody counted so far.
+        return float(digits)
+
+
+def _depth_exceeds(data: Any, limit: int) -> bool:
+    level = [data]
+    for _ in range(limit + 1):
+        level = [
+            child
+            for item in level
+            if isinstance(item, dict | list)
+            for child in (item.values() if isinstance(item, dict) else item)
+        ]
+    return bool(level)
+
+
+def _whole_text(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_whole_text(key): _whole_text(item) for key, item in value.items()}
+    return [_whole_text(item) for item in value] if isinstance(value, list) else value
+
+
+def _flatten(written: Mapping[str, Any], problems: list[str]) -> dict[str, Scalar | tuple[Scalar, ...]]:
+    """Metrics by name: nested mappings joined with dots, lists of numbers as samples."""
+    metrics: dict[str, Scalar | tuple[Scalar, ...]] = {}
+    notes: list[str] = []
+    for name, value in _leaves(written, ""):
+        if len(metrics) >= MAX_METRICS:
+            notes.append(f"more than {MAX_METRICS:,} metrics; the others are left out")
+            break
+        if len(name) > MAX_NAME:
+            notes.append(f"{_short(name)}: a name of more than {MAX_NAME} characters; left out")
+            continue
+        if name in metrics:
+            notes.append(f"{_short(name)} is given twice; the last value counts")
+        if not isinstance(value, list):
+            metrics[name] = _revived(value)
+        elif reason := _not_samples(value):
+            notes.append(f"{_short(name)}: {reason}; left out")
+        else:
+            metrics[name] = tuple(_revived(item) for item in value)
+    if not metrics and not notes:
+        notes.append("holds no metric")
+    extra = len(notes) - _MAX_PROBLEMS_A_FILE
+    problems += [f"metrics.json: {note}" for note in notes[:_MAX_PROBLEMS_A_FILE]]
+    if extra > 0:
+        problems.append(f"metrics.json: {extra} more problems")
+    return metrics
+
+
+def _leaves(mapping: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
+    for name, value in mapping.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _revived(value: Any) -> Scalar:
+    revived: Scalar = _NON_FINITE.get(value, value) if isinstance(value, str) else value
+    return revived
+
+
+def _not_samples(values: list[Any]) -> str | None:
+    """Why a list cannot be a metric's samples, if it cannot."""
+    if not values:
+        return "an empty list has no value"
+    if len(values) > MAX_SAMPLES:
+        return f"more than {MAX_SAMPLES:,} samples"
+    if any(isinstance(value, bool) or not isinstance(_revived(value), int | float) for value in values):
+        return "a list of anything but numbers is no metric"
+    return None
+
+
+def _read_tasks(results_path: Path, problems: list[str]) -> Tally:
+    tally = Tally()
+    for name, reader in (("tasks.pkl", read_pickle), ("tasks.jsonl", _read_task_lines)):
+        try:
+            with _opened(results_path / name, MAX_TASKS_BYTES) as (file, size):
+                found = reader(file, size)
+        except FileNotFoundError:
+            continue
+        except Unusable as reason:
+            problems.append(f"{name}{reason}")
+        except BadPickle as reason:
+            problems.append(f"{name}: refused: {reason}")
+        else:
+            problems += [f"{name}: {note}" for note in found.notes()[:_MAX_PROBLEMS_A_FILE]]
+            tally.merge(found)
+    return tally
+
+
+def _read_task_lines(file: BinaryIO, size: int) -> Tally:
+    return read_lines(file)
+
+
+@contextmanager
+def _opened(path: Path, max_bytes: int) -> Iterator[tuple[BinaryIO, int]]:
+    """A regular file of bounded size and that size; a pipe in its place would keep us waiting."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise FileNotFoundError(str(error)) from error
+    except OSError as error:
+        raise Unusable(f": cannot be read: {error.strerror}") from error
+    try:
+        size = _regular_size(descriptor, max_bytes)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            yield file, size
+    except OSError as error:
+        raise Unusable(f": cannot be read: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
+
+
+def _regular_size(descriptor: int, max_bytes: int) -> int:
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        raise Unusable(": is not a file")
+    if status.st_size > max_bytes:
+        raise Unusable(f": {status.st_size:,} bytes are more than the {max_bytes:,} that are read")
+    return status.st_size
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 100 else f"{name[:100]}…"

@@ -1,0 +1,197 @@
+"""`paceline run`, `list` and `show`, as a user runs them."""
+
+import json
+import os
+import pty
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from workplace import Workplace
+
+SUITE = """\
+results_dir: results
+entries:
+  - name: good
+    command: [sh, -c, "echo spoken"]
+  - name: bad
+    command: [sh, -c, "exit 3"]
+  - name: slow
+    command: [sh, -c, "exit 0"]
+    requirements:
+      - {metric: exec_time_s, max_value: 0}
+"""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workplace, subprocess.CompletedProcess[str]]:
+    """A session that is over, and what it printed."""
+    place = Workplace(tmp_path_factory.mktemp("finished"))
+    place.write("paceline.yaml", SUITE)
+    return place, place.run("run", "--session-name", "first")
+
+
+def test_prints_the_log_the_table_and_the_place(
+    finished: tuple[Workplace, subprocess.CompletedProcess[str]],
+) -> None:
+    place, done = finished
+    assert done.returncode == 1, done.stderr
+    assert done.stderr == ""
+    log, _, ending = done.stdout.partition("\n\n")
+    assert re.match(
+        r"Started session first\.\.\.\n"
+        r"\tRunning good\n"
+        r"\t\tRunning command sh -c 'echo spoken'\n"
+        r"\t\t✅ Run Succeeded in \d+\.\d seconds\n"
+        r"(\t\twarning: .*\n)*"
+        rf"\t\tLogs found in {place.path}/results/first/good/logs\n"
+        r"\tRunning bad\n",
+        log,
+    )
+    assert re.search(r"\t\t❌ Run Failed in \d+\.\d seconds \(failed\)\n\t\t.*3", log)
+    assert re.search(r"\t\t❌ Run Failed in .* \(requirement failed\)\n\t\texec_time_s ≤ 0 s: got ", log)
+    assert re.search(r"^bad +failed", ending, re.MULTILINE)
+    assert re.search(r"^1 passed, 1 failed, 1 requirement failed of 3 cases in ", ending, re.MULTILINE)
+    assert done.stdout.endswith(f"Results in {place.path}/results/first\n")
+
+
+def test_json_is_the_report_and_nothing_else(place: Workplace) -> None:
+    place.write("s.yaml", SUITE)
+    done = place.run("run", "--json", "s.yaml", "--session-name", "j")
+    assert done.returncode == 1
+    report = json.loads(done.stdout)
+    Draft202012Validator(json.loads(place.run("schema", "report").stdout)).validate(report)
+    assert report == json.loads((place.path / "results/j/report.json").read_text())
+    assert (report["session"], report["ok"]) == ("j", False)
+    assert [record["status"] for record in report["records"]] == ["passed", "failed", "requirement_failed"]
+    assert done.stderr.startswith("Started session j...\n")
+
+
+def test_quiet(place: Workplace) -> None:
+    place.write("s.yaml", SUITE)
+    done = place.run("run", "-q", "s.yaml", "--only", "good", "--session-name", "q")
+    assert done.returncode == 0
+    assert re.fullmatch(rf"1 passed of 1 case in .*; results in {place.path}/results/q\n", done.stdout)
+
+
+def test_an_existing_session_is_refused_and_resume_is_named(
+    finished: tuple[Workplace, subprocess.CompletedProcess[str]],
+) -> None:
+    place, _ = finished
+    done = place.run("run", "--session-name", "first")
+    assert done.returncode == 2
+    assert "--resume" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_resume_keeps_what_finished(place: Workplace) -> None:
+    place.write("paceline.yaml", SUITE)
+    place.run("run", "--session-name", "r")
+    kept = place.run("run", "--resume")
+    assert kept.returncode == 1
+    assert "Keeping 3 of 3 cases that finished before" in kept.stdout
+    assert "Running" not in kept.stdout
+    again = place.run("run", "--rerun-failed", "--session-name", "r")
+    assert "Keeping 1 of 3 cases" in again.stdout
+    assert re.findall(r"^\tRunning (\w+)$", again.stdout, re.MULTILINE) == ["bad", "slow"]
+
+
+def test_list_tells_how_sessions_ended(finished: tuple[Workplace, subprocess.CompletedProcess[str]]) -> None:
+    place, _ = finished
+    place.run("run", "--session-name", "second", "--only", "good")
+    cut = place.path / "results/cut"
+    shutil.copytree(place.path / "results/first", cut)
+    shutil.rmtree(cut / "slow")
+    done = place.run("list")
+    assert done.returncode == 0
+    rows = {line.split()[0]: line for line in done.stdout.splitlines()}
+    assert re.search(r"^first +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +no +1 passed, 1 failed", rows["first"])
+    assert re.search(r" yes +1 passed$", rows["second"])
+    assert re.search(r" unfinished +1 passed, 1 failed, 1 without a record$", rows["cut"])
+    shutil.rmtree(cut)
+    shutil.rmtree(place.path / "results/second")
+
+
+def test_list_of_nothing(place: Workplace) -> None:
+    done = place.run("list")
+    assert (done.returncode, done.stdout) == (0, "no session in results\n")
+
+
+def test_show_prints_a_stored_session(finished: tuple[Workplace, subprocess.CompletedProcess[str]]) -> None:
+    place, ran = finished
+    for words in (["show"], ["show", "first"], ["show", f"{place.path}/results/first"]):
+        done = place.run(*words)
+        assert done.returncode == 0, done.stderr
+        table = ran.stdout.partition("\n\n")[2].partition("\n\n")[0]
+        assert table in done.stdout
+        assert "1 passed, 1 failed, 1 requirement failed of 3 cases\n" in done.stdout
+    shown = json.loads(place.run("show", "first", "--json").stdout)
+    assert shown == json.loads((place.path / "results/first/report.json").read_text())
+
+
+def test_show_of_no_session(place: Workplace) -> None:
+    done = place.run("show")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("paceline: no session in results: ")
+    done = place.run("show", "monday")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "monday" in done.stderr
+
+
+def test_a_reader_that_goes_away_does_not_end_the_session(place: Workplace) -> None:
+    place.write("s.yaml", SUITE)
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        place.command("run", "s.yaml", "--session-name", "p"),
+        cwd=place.path,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+    )
+    os.close(writing)
+    assert done.stderr == b""
+    assert done.returncode == 1
+    assert set(place.records("p")) == {"good", "bad", "slow"}
+
+
+def test_a_terminal_gets_the_live_view(place: Workplace) -> None:
+    place.write("s.yaml", SUITE)
+    output = on_terminal(place, "run", "s.yaml", "--session-name", "t")
+    assert "\x1b[?25l" in output, "the cursor is hidden while the view is drawn"
+    bare = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", output)
+    assert "✅ good" in bare
+    assert "❌ bad" in bare
+    assert bare.rstrip().endswith(f"Results in {place.path}/results/t")
+
+
+def on_terminal(place: Workplace, *words: str) -> str:
+    reader, terminal = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "200", "LINES": "40"}
+    process = subprocess.Popen(
+        place.command(*words), cwd=place.path, env=environment, stdout=terminal, stderr=terminal
+    )
+    os.close(terminal)
+    output = b""
+    try:
+        while chunk := os.read(reader, 65536):
+            output += chunk
+    except OSError:  # Linux says EIO when the last writer is gone
+        pass
+    process.wait()
+    os.close(reader)
+    return output.decode()
+
+
+def test_the_results_directory_can_be_chosen(place: Workplace) -> None:
+    place.write("s.yaml", SUITE)
+    done = place.run("run", "s.yaml", "--only", "good", "--results-dir", "else where", "--session-name", "d")
+    assert done.returncode == 0
+    assert (place.path / "else where/d/report.md").is_file()
+    assert "d  " in place.run("list", "--results-dir", "else where").stdout
+    assert Path(done.stdout.splitlines()[-1].removeprefix("Results in ")).samefile(
+        place.path / "else where/d"
+    )

@@ -1,0 +1,176 @@
+"""What a run used: totals, samples, and that taking output costs no memory."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paceline.run.process import Command, Exit, Usage, Warden
+from paceline.run.watch import MAX_SAMPLES, Watch
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def warden() -> Iterator[Warden]:
+    with Warden() as started:
+        yield started
+
+
+def run_python(warden: Warden, code: str, *args: str, **options: Any) -> tuple[Exit, int]:
+    """The exit, and how many bytes were printed."""
+    taken = 0
+
+    def take(_stream: str, chunk: bytes) -> None:
+        nonlocal taken
+        taken += len(chunk)
+
+    argv = (sys.executable, "-c", code, *args)
+    return warden.run(Command(argv=argv, env=os.environ, **options), take), taken
+
+
+def test_cpu_time_and_memory_of_one_process(warden: Warden) -> None:
+    code = """
+import time
+block = bytearray(50 << 20)
+while time.process_time() < 0.3:
+    sum(range(10_000))
+"""
+    usage = run_python(warden, code)[0].usage
+    assert 0.3 <= usage.cpu_user_s + usage.cpu_system_s < 1.5
+    assert usage.wall_s >= 0.25
+    assert 50 * MIB < usage.peak_memory_bytes < 120 * MIB
+    assert 10 * MIB < usage.mean_memory_bytes <= usage.peak_memory_bytes
+    assert usage.involuntary_context_switches + usage.voluntary_context_switches > 0
+
+
+def test_figures_are_of_the_whole_tree(warden: Warden) -> None:
+    code = """
+import os, time
+children = []
+for _ in range(3):
+    child = os.fork()
+    if not child:
+        block = bytearray(40 << 20)
+        while time.process_time() < 0.2:
+            sum(range(10_000))
+        time.sleep(0.5)
+        os._exit(0)
+    children.append(child)
+for child in children:
+    os.waitpid(child, 0)
+"""
+    usage = run_python(warden, code)[0].usage
+    assert 0.6 <= usage.cpu_user_s + usage.cpu_system_s < 3
+    assert 120 * MIB < usage.peak_memory_bytes < 300 * MIB
+    assert max(processes for _, _, _, processes in usage.samples) == 4
+
+
+def test_what_an_orphan_used_is_counted_too(warden: Warden) -> None:
+    code = """
+import os, time
+reader, writer = os.pipe()
+if os.fork() == 0:
+    if os.fork() == 0:
+        begun = time.process_time()
+        while time.process_time() - begun < 0.1:
+            sum(range(10_000))
+    os._exit(0)
+os.close(writer)
+os.read(reader, 1)
+"""
+    usage = run_python(warden, code)[0].usage
+    assert usage.cpu_user_s + usage.cpu_system_s >= 0.1
+
+
+def test_bytes_read_and_written(warden: Warden, tmp_path: Path) -> None:
+    code = """
+import os, subprocess, sys
+with open(sys.argv[1], "wb") as file:
+    file.write(bytes(3 << 20))
+subprocess.run(["sh", "-c", f"cat {sys.argv[1]} > /dev/null"])
+"""
+    usage = run_python(warden, code, str(tmp_path / "data"))[0].usage
+    # `cat` may copy inside the kernel; either way the bytes pass it once in and once out.
+    assert 3 * MIB <= usage.io_write_bytes < 8 * MIB
+    assert 3 * MIB <= usage.io_read_bytes < 8 * MIB
+
+
+def test_samples_tell_the_course_of_a_run(warden: Warden) -> None:
+    code = "import time; time.sleep(0.3); block = bytearray(30 << 20); time.sleep(0.4)"
+    usage = run_python(warden, code)[0].usage
+    times = [t_s for t_s, _, _, _ in usage.samples]
+    assert len(times) >= 4
+    assert times == sorted(times) and times[0] > 0 and times[-1] <= usage.wall_s
+    memory = [memory_bytes for _, memory_bytes, _, _ in usage.samples]
+    assert memory[-1] > memory[0] + 20 * MIB
+    assert memory[0] < usage.mean_memory_bytes < memory[-1]
+
+
+def test_a_small_program_is_not_reported_with_the_size_of_what_spawned_it(warden: Warden) -> None:
+    ended = warden.run(Command(argv=("sleep", "0.5"), env=os.environ), lambda _stream, _chunk: None)
+    assert 0 < ended.usage.peak_memory_bytes < 8 * MIB
+
+
+def test_a_run_too_short_to_sample_still_has_figures(warden: Warden) -> None:
+    ended = warden.run(Command(argv=("true",), env=os.environ), lambda _stream, _chunk: None)
+    assert ended.usage.peak_memory_bytes > 0 and ended.usage.mean_memory_bytes > 0
+    assert ended.usage.wall_s > 0
+
+
+def test_samples_are_bounded_and_stay_even(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("paceline.run.watch.monotonic", lambda: now)
+    watch = Watch(0.0)
+    while now < 10_000:
+        now = watch.next_at
+        watch.sample([])
+        watch.schedule(0.0, soon=False)
+    times = [sample[0] for sample in watch.samples]
+    assert MAX_SAMPLES // 3 < len(times) < MAX_SAMPLES
+    gaps = [later - earlier for earlier, later in pairwise(times[10:])]
+    assert max(gaps) < 4 * min(gaps)
+
+
+def test_a_flood_of_bytes_that_are_no_text(warden: Warden) -> None:
+    code = (
+        "import os\nfor _ in range(200): os.write(1, bytes(range(256)) * 256); os.write(2, b'\\xff' * 65536)"
+    )
+    ended, taken = run_python(warden, code)
+    assert (ended.reason, ended.returncode, taken) == ("exited", 0, 200 * 2 * 65536)
+
+
+def test_output_passes_through_in_flat_memory(tmp_path: Path) -> None:
+    """Measured in a process of its own: 100 MB of output may cost a few."""
+    code = """
+import os, resource, sys
+from pathlib import Path
+from paceline.run.output import OutputLog
+from paceline.run.process import Command, Warden
+
+def run(megabytes):
+    program = f"import os\\nfor _ in range({megabytes}): os.write(1, (b'x' * 99 + b'\\\\n') * 10_000)"
+    with OutputLog(Path(sys.argv[1])) as log, Warden() as warden:
+        ended = warden.run(Command(argv=(sys.executable, "-c", program), env=os.environ), log.write)
+    assert ended.returncode == 0 and log.tail(1) == ["x" * 99] and not log.warning
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+before, after = run(2), run(100)
+print(after - before)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) < 4096  # KiB
+    assert (
+        (tmp_path / "stdout.log").stat().st_size == (tmp_path / "stdouterr.log").stat().st_size == 100_000_000
+    )
+
+
+def test_usage_of_nothing_is_zero() -> None:
+    assert Usage().wall_s == 0 and Usage().samples == ()

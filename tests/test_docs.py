@@ -1,0 +1,170 @@
+"""The documentation is true: its commands are run, its suites are planned, its programs are executed.
+
+A fence that carries `title="file"` is a file that the page writes. ```console blocks hold commands after `$ ` and what
+they print; numbers may differ, `…` stands for anything. A command must succeed unless `echo $?` follows it.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from paceline.config.nodes import parse_file, plain
+from workplace import Workplace
+
+REPOSITORY = Path(__file__).parents[1]
+PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+
+FENCE = re.compile(r"^```(\w+)(?:[ \t]+title=\"([^\"]+)\")?[ \t]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!https?://|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
+UNIT = r"(?:µs|ms|s|m|h|bytes|[KMGT]iB)"
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block of a page."""
+
+    page: Path
+    line: int
+    language: str
+    title: str | None
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.page.relative_to(REPOSITORY)}:{self.line}"
+
+
+def blocks_of(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(page, text.count("\n", 0, found.start()) + 1, found[1], found[2], found[3])
+        for found in FENCE.finditer(text)
+    ]
+
+
+def commands_of(block: Block) -> Iterator[tuple[str, list[str]]]:
+    """Each command of a console block with the lines shown under it."""
+    shown: list[str] = []
+    command = ""
+    for line in block.text.splitlines():
+        if line.startswith("$ "):
+            if command:
+                yield command, shown
+            command, shown = line[2:], []
+        elif command.endswith("\\"):
+            command += f"\n{line}"
+        else:
+            shown.append(line)
+    if command:
+        yield command, shown
+
+
+def pattern_of(shown: str) -> re.Pattern[str]:
+    """What a printed line has to look like: numbers, units of time and padding may differ."""
+    text = " ".join(shown.split())
+    escaped = re.escape(text).replace("…", ".*")
+    loose = re.sub(rf"\d[\d.,:+-]*(?:\\ {UNIT}\b|{UNIT}\b)?", rf"\\d[\\d.,:+-]*(?: ?{UNIT})?", escaped)
+    return re.compile(loose)
+
+
+def run_console(block: Block, place: Workplace) -> None:
+    commands = list(commands_of(block))
+    followers = [command for command, _ in commands[1:]] + [""]
+    done: subprocess.CompletedProcess[str] | None = None
+    for (command, shown), follower in zip(commands, followers, strict=True):
+        if command == "echo $?":
+            assert done is not None
+            assert str(done.returncode) == "".join(shown).strip(), f"{block}: {done.stderr}"
+            continue
+        done = shell(command, place)
+        said = f"{block}: $ {command}\n{done.stdout}{done.stderr}"
+        assert done.returncode == 0 or follower == "echo $?", said
+        printed = [" ".join(line.split()) for line in (done.stdout + done.stderr).splitlines()]
+        for line in filter(str.strip, shown):
+            assert any(pattern_of(line).fullmatch(text) for text in printed), (
+                f"{line!r} is not printed by {said}"
+            )
+
+
+def shell(command: str, place: Workplace) -> subprocess.CompletedProcess[str]:
+    tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=place.path,
+        env={**os.environ, "PATH": tools, "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        stdin=subprocess.DEVNULL,
+    )
+
+
+def plan_suite(block: Block, place: Workplace) -> None:
+    """A whole suite must plan; the scripts it names are only looked for, so empty ones do."""
+    suite = place.write("example.yaml", block.text)
+    document = plain(parse_file(suite)[0])
+    if not (isinstance(document, dict) and "entries" in document):
+        return
+    for work in [*document["entries"], *(document.get("data_setups") or ())]:
+        if "script" in work:
+            place.write(f"scripts/{work['script']}", "")
+    variables = {name: f"value-of-{name}" for name in re.findall(r"\$\{(\w+)\}", block.text)}
+    done = place.run("plan", "example.yaml", "--sink", "none", **variables)
+    assert done.returncode == 0, f"{block}: {done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_examples_work(page: Path, tmp_path: Path) -> None:
+    place = Workplace(tmp_path / "page")
+    place.path.mkdir()
+    for position, block in enumerate(blocks_of(page)):
+        apart = Workplace(tmp_path / f"block{position}")
+        if block.title:
+            place.write(block.title, block.text)
+        elif block.language == "console":
+            run_console(block, place)
+        elif block.language == "yaml":
+            plan_suite(block, apart)
+        elif block.language == "python":
+            run_program(block, apart)
+
+
+def run_program(block: Block, place: Workplace) -> None:
+    program = place.write("example.py", block.text)
+    variables = {"PACELINE_RESULTS_PATH": str(place.path / "benchmark_results")}
+    done = subprocess.run(
+        [sys.executable, program],
+        cwd=place.path,
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, f"{block}: {done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = [found[1] for found in LINK.finditer(page.read_text(encoding="utf-8"))]
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_make_targets_in_the_pages_exist() -> None:
+    texts = [page.read_text(encoding="utf-8") for page in [*PAGES, REPOSITORY / "CONTRIBUTING.md"]]
+    named = {
+        name
+        for text in texts
+        for name in re.findall(r"\bmake ([a-z]+)\b(?=[`\s\n#])", "\n".join(code_of(text)))
+    }
+    known = set(re.findall(r"^([a-z]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
+    assert named <= known
+
+
+def code_of(text: str) -> list[str]:
+    """Inline code and blocks of commands."""
+    return re.findall(r"`([^`\n]+)`", text) + [found[3] for found in FENCE.finditer(text) if found[1] == "sh"]
