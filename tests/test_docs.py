@@ -22,7 +22,9 @@ PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 
 FENCE = re.compile(r"^```(\w+)(?:[ \t]+title=\"([^\"]+)\")?[ \t]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?://|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
-UNIT = r"(?:µs|ms|s|m|h|bytes|[KMGT]iB)"
+UNIT = r" ?(?:µs|ms|s|m|h|bytes|[KMGT]iB)\b"
+NUMBER = r"\d(?:[\d.,:+-]*\d)?"
+QUANTITY = re.compile(rf"{NUMBER}(?:{UNIT})?(?: {NUMBER}{UNIT})*")
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,8 @@ def commands_of(block: Block) -> Iterator[tuple[str, list[str]]]:
 def pattern_of(shown: str) -> re.Pattern[str]:
     """What a printed line has to look like: numbers, units of time and padding may differ."""
     text = " ".join(shown.split())
-    escaped = re.escape(text).replace("…", ".*")
-    loose = re.sub(rf"\d[\d.,:+-]*(?:\\ {UNIT}\b|{UNIT}\b)?", rf"\\d[\\d.,:+-]*(?: ?{UNIT})?", escaped)
-    return re.compile(loose)
+    fixed = [re.escape(part).replace("…", ".*") for part in QUANTITY.split(text)]
+    return re.compile(QUANTITY.pattern.join(fixed))
 
 
 def run_console(block: Block, place: Workplace) -> None:
@@ -108,9 +109,10 @@ def plan_suite(block: Block, place: Workplace) -> None:
     """A whole suite must plan; the scripts it names are only looked for, so empty ones do."""
     suite = place.write("example.yaml", block.text)
     document = plain(parse_file(suite)[0])
-    if not (isinstance(document, dict) and "entries" in document):
-        return
-    for work in [*document["entries"], *(document.get("data_setups") or ())]:
+    entries = document.get("entries") if isinstance(document, dict) else None
+    if not entries or not all({"script", "command"} & set(entry) for entry in entries):
+        return  # a part of a suite: that it can be parsed is all there is to check
+    for work in [*entries, *(document.get("data_setups") or ())]:
         if "script" in work:
             place.write(f"scripts/{work['script']}", "")
     variables = {name: f"value-of-{name}" for name in re.findall(r"\$\{(\w+)\}", block.text)}

@@ -100,7 +100,9 @@ def test_known_names_are_their_own(name: str) -> None:
     assert describe(name).direction == KNOWN[name].direction
 
 
-@given(st.text() | st.from_regex(r"[a-z_.]{0,40}_(s|ms|mb|per_s|sum|std)", fullmatch=True), st.none() | st.text())
+@given(
+    st.text() | st.from_regex(r"[a-z_.]{0,40}_(s|ms|mb|per_s|sum|std)", fullmatch=True), st.none() | st.text()
+)
 def test_any_name_can_be_described(name: str, unit: str | None) -> None:
     metric = describe(name, unit)
     assert metric.name == name
@@ -112,4 +114,6 @@ def test_a_name_of_a_megabyte_is_not_searched() -> None:
 
 
 def test_the_documentation_is_current() -> None:
-    assert DOCS.read_text() == reference(), "run: python -c 'import paceline.metrics as m; print(m.reference(), end=\"\")'"
+    assert DOCS.read_text() == reference(), (
+        "run: python -c 'import paceline.metrics as m; print(m.reference(), end=\"\")'"
+    )

@@ -2,7 +2,8 @@
 
     python tools/terminal_picture.py docs/images/session.svg -- paceline run examples/quickstart.yaml
 
-The command runs in a copy of `examples/` in a temporary directory, so that no path of this machine is in the picture.
+The command runs in a temporary directory with copies of `examples/` and `benchmarks/`, so that no path of this
+machine is in the picture.
 """
 
 import argparse
@@ -33,11 +34,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("picture", type=Path)
-    parser.add_argument("--columns", type=int, default=100)
+    parser.add_argument("--columns", type=int, default=110)
     parser.add_argument("command", nargs="+")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="paceline-") as directory:
-        shutil.copytree(REPOSITORY / "examples", Path(directory) / "examples")
+        for name in ("examples", "benchmarks"):
+            shutil.copytree(REPOSITORY / name, Path(directory) / name)
         output = record(args.command, Path(directory), args.columns)
     args.picture.parent.mkdir(parents=True, exist_ok=True)
     args.picture.write_text(draw(args.command, screen_lines(output), args.columns), encoding="utf-8")

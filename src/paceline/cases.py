@@ -13,7 +13,7 @@ from paceline.errors import Problem
 from paceline.expansion import Expansion, Location, Notes
 from paceline.fingerprint import FileHashes, fingerprint
 from paceline.model import Case, CheckKind, Limits, Requirement, Resources, Source
-from paceline.record.directory import DATA_SETUP, safe_name
+from paceline.record.layout import DATA_SETUP, safe_name
 from paceline.record.redact import is_secret_name
 
 SESSION_DIR = "\x00session_dir\x00"

@@ -85,8 +85,9 @@ class Scripts:
     def find(self, name: str, directories: tuple[str, ...]) -> str | None:
         key = (name, directories)
         if key not in self._found:
-            candidates = (Path(directory, name) for directory in directories)
-            self._found[key] = next((str(path) for path in candidates if path.is_file()), None)
+            candidates = (str(Path(directory, name)) for directory in directories)
+            # Unlike Path's, it says no to a name that is too long or a directory we may not enter.
+            self._found[key] = next((path for path in candidates if os.path.isfile(path)), None)  # noqa: PTH113
         return self._found[key]
 
 
@@ -136,7 +137,8 @@ class Filling:
             return program
         if not program and script.endswith(".py"):
             return [sys.executable, script]
-        if not program and Path(script).is_file() and not os.access(script, os.X_OK):
+        is_file = os.path.isfile(script)  # noqa: PTH113
+        if not program and is_file and not os.access(script, os.X_OK):
             self._complain("script", f"{script} is not executable; chmod +x it, or give an 'interpreter'")
         return [*program, script]
 

@@ -86,7 +86,8 @@ class Task:
         self._started = 0.0
 
     def __enter__(self) -> "Self":
-        results_path()
+        _chosen_path()
+        _run_id()
         self._started = time.perf_counter()
         return self
 
@@ -129,7 +130,8 @@ class _Journal:
             entry["task_id"] = f"{os.getpid()}_{self._count}"
             self._count += 1
             self._pending.append(entry)
-            self._arrange_exit()
+            if not self._flushes_at_exit:
+                self._arrange_exit()
             if time.monotonic() >= self._next_flush:
                 # A full disk must not break the part that was measured; the exit tries again and says so.
                 self.flush(lambda error: None)
@@ -148,9 +150,9 @@ class _Journal:
             self._next_flush = ended + max(_FLUSH_INTERVAL_S, _FLUSH_REST * (ended - begun))
 
     def _arrange_exit(self) -> None:
-        if self._flushes_at_exit:
-            return
         self._flushes_at_exit = True
+        # Not at the first task: a short script should measure its own work, not ours.
+        self._next_flush = time.monotonic() + _FLUSH_INTERVAL_S
         atexit.register(_flush_at_exit)
         workers = sys.modules.get("multiprocessing.util")
         if workers is not None:

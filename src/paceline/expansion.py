@@ -1,5 +1,6 @@
 """What every placeholder and variable stands for in one plan."""
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ Location = tuple[str | int, ...]
 FILE_NAMES = ("config_dir", "repo_dir", "curator_repo_dir")
 """Placeholders that depend on the file they are written in."""
 
+_DEEPEST = 50
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -88,7 +90,7 @@ class Expansion:
         directory = self.config_dir(location)
         if directory not in self._repositories:
             around = (Path(directory), *Path(directory).parents)
-            tops = (str(one) for one in around if (one / ".git").exists())
+            tops = (str(one) for one in around if os.path.lexists(one / ".git"))
             self._repositories[directory] = next(tops, directory)
         return self._repositories[directory]
 
@@ -212,9 +214,11 @@ class Expansion:
 
     def _define(self, location: Location, text: str, notes: Notes) -> str:
         """The text of a data set or path, filled in once."""
-        if location in self._open:
-            label = self.loaded.label(location)
-            notes.problems.append(self.problem(location, f"{text!r} comes back to {label}; break the circle"))
+        if location in self._open or len(self._open) == _DEEPEST:
+            what = f"{text!r} comes back to {self.loaded.label(location)}; break the circle"
+            if location not in self._open:
+                what = f"more than {_DEEPEST} definitions refer to one another; name the place itself"
+            notes.problems.append(self.problem(location, what))
             return text
         if location not in self._defined:
             own = Notes()

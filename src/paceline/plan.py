@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
+from paceline import plugins
 from paceline.cases import SESSION_DIR, Built, CaseBuilder
 from paceline.commands import RESULTS_PATH
 from paceline.config.load import Loaded
@@ -18,7 +19,7 @@ from paceline.errors import ConfigError, Problem
 from paceline.expansion import Expansion, Notes, Place
 from paceline.model import RUN_DIR, Case, Plan, SinkSpec, Source
 from paceline.placeholders import fill, parse
-from paceline.record.directory import check_session_name, entry_path
+from paceline.record.layout import check_session_name, entry_path
 from paceline.record.redact import is_maskable, is_secret_name, secret_values
 from paceline.selection import select, take_shard
 
@@ -82,7 +83,7 @@ def make_plan(
         secret_names=names,
         secret_values=values,
         settings=_settings(expansion, layout, cases, errors),
-        warnings=(*warnings, *_missing_files(built)),
+        warnings=(*warnings, *_unknown_sinks(loaded), *_missing_files(built)),
     )
 
 
@@ -186,10 +187,15 @@ def _build(
     built += [builder.build_case(draft) for draft in drafts]
     found = [*problems, *(problem for one in built for problem in one.notes.problems)]
     if found:
-        # A text shared by many entries is wrong once.
-        once = {(one.file, one.line, one.message): one for one in reversed(found)}
-        raise ConfigError(sorted(once.values()))
+        raise _error(found, expansion.loaded.files)
     return built
+
+
+def _error(problems: Sequence[Problem], files: Sequence[Path]) -> ConfigError:
+    """All problems in the order of the files; a text shared by many entries is wrong once."""
+    order = {str(path): i for i, path in enumerate(files)}
+    once = {(one.file, one.line, one.message): one for one in reversed(problems)}
+    return ConfigError(sorted(once.values(), key=lambda one: (order.get(one.file, len(order)), one)))
 
 
 def _sinks(loaded: Loaded) -> Iterator[SinkSpec]:
@@ -212,6 +218,15 @@ def _sink_errors(loaded: Loaded) -> Iterator[Problem]:
             path = f"{loaded.label(('sinks', i))} ({sink.name})"
             mark = unset.mark or loaded.mark(("sinks", i))
             yield Problem(file=mark.file, line=mark.line, path=path, message=str(unset))
+
+
+def _unknown_sinks(loaded: Loaded) -> Iterator[str]:
+    """Sinks that no installed package offers; an import path is only followed when the session starts."""
+    named = [sink for sink in loaded.config.sinks if ":" not in sink.type]
+    known = plugins.names("sinks") if named else ()
+    for sink in named:
+        if sink.type not in known:
+            yield f"sink {sink.name}: there is no sink {sink.type!r}; known: {', '.join(known) or 'none'}"
 
 
 def _secrets(
@@ -305,11 +320,14 @@ def _missing_files(built: Iterable[Built]) -> Iterator[str]:
     users: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     for one in built:
         for path, label in one.notes.data_paths.items():
-            users[f"data set {label}", path].append(one.case.name)
+            is_relative = one.case.cwd is not None and "://" not in path and not path.startswith("/")
+            full = f"{one.case.cwd}/{path}" if is_relative else path
+            users[f"data set {label}", full].append(one.case.name)
         if one.case.cwd is not None:
             users["working directory", one.case.cwd].append(one.case.name)
     for (what, path), names in users.items():
-        if "\x00" not in path and "://" not in path and not Path(path).exists():
+        # What is not a path of this machine, or known only when the case runs, cannot be looked for.
+        if "\x00" not in path and "://" not in path and not os.path.exists(path):  # noqa: PTH110
             more = f" and {len(names) - _SHOWN_USERS} more" if len(names) > _SHOWN_USERS else ""
             yield f"{what}: {path} does not exist (used by {', '.join(names[:_SHOWN_USERS])}{more})"
 

@@ -10,9 +10,11 @@ from paceline.config.resolved import resolved_text
 from paceline.errors import SessionError
 from paceline.model import Plan, Record
 from paceline.plan import plan_json
+from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump, result_data
-from paceline.record.directory import SessionDir, clear_stale, sessions, stale_run_ids, write_atomic
+from paceline.record.directory import SessionDir, sessions
 from paceline.record.environment import Environment, capture
+from paceline.record.lock import clear_stale, stale_run_ids
 from paceline.record.packages import CONDA, PACKAGES
 from paceline.record.redact import Redactor
 from paceline.record.reserve import Reserve
@@ -24,10 +26,8 @@ _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 def remove_leftovers(results_dir: Path) -> None:
     """End what runners that were killed left running; only processes that carry the mark of one of our runs."""
     for session_dir in sessions(results_dir):
-        run_ids = stale_run_ids(session_dir)
-        if run_ids:
-            sweep(run_ids)
-            clear_stale(session_dir)
+        sweep(stale_run_ids(session_dir))
+        clear_stale(session_dir)
 
 
 def write_start(plan: Plan, loaded: Loaded, directory: SessionDir, redactor: Redactor) -> Environment:

@@ -62,7 +62,9 @@ def test_each_mistake_is_a_line_and_exit_2(place: Workplace) -> None:
     done = place.run("plan", "suite.yaml")
     assert (done.returncode, done.stdout) == (2, "")
     lines = done.stderr.splitlines()
-    assert any(line.startswith("suite.yaml:3: entries[0].comand: ") and "command" in line for line in lines)
+    assert any(
+        line.startswith("suite.yaml:3: entries[0]") and "did you mean 'command'?" in line for line in lines
+    )
     assert any(line.startswith("suite.yaml:4: entries[0].timeout_s: ") for line in lines)
     assert "Traceback" not in done.stderr
 
@@ -81,7 +83,7 @@ def test_a_selection_that_matches_nothing_is_an_error(place: Workplace) -> None:
     place.write("suite.yaml", SUITE)
     done = place.run("plan", "suite.yaml", "--only", "helo", MY_API_TOKEN="very-secret-value")
     assert done.returncode == 2
-    assert done.stderr.startswith("paceline: --only 'helo' matches no case; did you mean 'hello'?")
+    assert done.stderr.startswith("paceline: --only 'helo' matches no case; did you mean 'hello'")
 
 
 def test_json_follows_its_schema(place: Workplace) -> None:
@@ -119,7 +121,7 @@ def test_explain_names_the_file_and_line_of_each_value(place: Workplace) -> None
     assert "entries[0].timeout_s = 7  (over.yaml:3)\n" in done.stdout
     assert "entries[0].repeat = 3  (base.yaml:7)\n" in done.stdout
     assert "very-secret-value" not in done.stdout
-    assert "***" in done.stdout
+    assert "entries[0].env.API_TOKEN = ${MY_API_TOKEN}  (base.yaml:5)\n" in done.stdout
 
 
 @pytest.mark.parametrize("name", ["config", "plan", "record", "report"])

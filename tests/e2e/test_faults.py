@@ -1,5 +1,6 @@
 """Things that go wrong, done for real: each ends with one clear record and leaves nothing behind."""
 
+import json
 import os
 import random
 import signal
@@ -29,8 +30,7 @@ def one_entry(place: Workplace, code: str, *lines: str) -> None:
     extra = "".join(f"    {line}\n" for line in lines)
     place.write(
         "suite.yaml",
-        "entries:\n  - name: fault\n    script: fault.py\n    timeout_s: 60\n"
-        f"{extra}  - name: fine\n    script: fine.py\n",
+        f"entries:\n  - name: fault\n    script: fault.py\n{extra}  - name: fine\n    script: fine.py\n",
     )
 
 
@@ -223,7 +223,9 @@ def test_full_disk_keeps_the_record_and_the_session_goes_on(place: Workplace, sm
     session = small_disk / "s"
     records = {path.parent.name for path in session.glob("*/record.json")}
     assert records == {"fault", "fine"}
-    assert "No space left" in (session / "fault/logs/stderr.log").read_text()
+    fault = json.loads((session / "fault/record.json").read_text())
+    assert fault["status"] == "failed" and "No space left" in fault["reason"]
+    assert any("missing from stderr.log" in note for note in fault["warnings"])
 
 
 def test_disk_full_of_logs_ends_the_session_with_a_record_and_resumes(

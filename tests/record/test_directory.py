@@ -1,115 +1,18 @@
 import json
 import os
-import re
-import signal
-import subprocess
-import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from paceline.errors import PacelineError, SessionError
-from paceline.model import RUN_DIR, Case, Measurement, Plan, Record, Status
-from paceline.record.directory import (
-    DATA_SETUP,
-    ENTRY_DIRS,
-    ENTRY_FILES,
-    SESSION_FILES,
-    SessionDir,
-    check_session_name,
-    clear_stale,
-    newest,
-    safe_name,
-    sessions,
-    stale_run_ids,
-    write_atomic,
-)
+from paceline.model import Measurement, Plan, Status
+from paceline.record.directory import SessionDir, newest, sessions
 from paceline.record.redact import Redactor
-
-LAYOUT_PAGE = Path(__file__).parents[2] / "docs" / "layout.md"
-
-
-def make_plan(tmp_path: Path, session: str = "s1", **changes: Any) -> Plan:
-    return Plan(session=session, directory=tmp_path / "results" / session, **changes)
-
-
-def make_case(name: str = "bench", **changes: Any) -> Case:
-    argv = ("script", f"--out={RUN_DIR}/scratch", f"{RUN_DIR}/benchmark_results")
-    return Case(name=name, entry=name, key=name, **{"argv": argv, **changes})
-
-
-def make_record(case: Case, attempt: int = 1, **changes: Any) -> Record:
-    return replace(Record(session="s1", case=case, attempt=attempt, status=Status.PASSED), **changes)
-
-
-@pytest.fixture
-def session_dir(tmp_path: Path) -> SessionDir:
-    return SessionDir.create(make_plan(tmp_path))
-
-
-def names_in(directory: Path) -> list[str]:
-    return sorted(path.name for path in directory.iterdir())
+from record.session_dirs import make_case, make_plan, make_record
 
 
 def tree(directory: Path) -> set[str]:
     return {str(path.relative_to(directory)) for path in directory.rglob("*")}
-
-
-class TestSafeName:
-    @given(
-        st.text(st.characters(), max_size=200)
-        | st.sampled_from([*SESSION_FILES, DATA_SETUP, "", ".", "..", "/"])
-    )
-    def test_any_name_becomes_one_harmless_component(self, name: str) -> None:
-        safe = safe_name(name)
-        assert safe == Path(safe).name
-        assert safe not in {"", ".", "..", *SESSION_FILES, DATA_SETUP}
-        assert not safe.startswith(".") and "\0" not in safe
-        assert len(safe.encode()) <= 120
-        assert safe == name or re.search("-[0-9a-f]{8}$", safe)
-
-    @given(st.text(alphabet="aA/._-é ", max_size=8), st.text(alphabet="aA/._-é ", max_size=8))
-    def test_different_names_get_different_directories(self, one: str, other: str) -> None:
-        assert (safe_name(one) == safe_name(other)) == (one == other)
-
-    @pytest.mark.parametrize(
-        "name", ["removal_xenna", "entry[executor=local,size=10]", "a.b-c+d=e,f@g", "größe"]
-    )
-    def test_ordinary_names_are_kept(self, name: str) -> None:
-        assert safe_name(name) == name
-
-    @pytest.mark.parametrize("name", ["../../etc", "report.json", "x" * 121, "e\u0301", "a b"])
-    def test_changed_names_are_marked(self, name: str) -> None:
-        assert re.search("-[0-9a-f]{8}$", safe_name(name))
-
-
-class TestWriteAtomic:
-    def test_the_file_is_there_whole_and_alone(self, tmp_path: Path) -> None:
-        write_atomic(tmp_path / "a", b"old")
-        write_atomic(tmp_path / "a", iter([b"new", b" parts"]))
-        assert (tmp_path / "a").read_bytes() == b"new parts"
-        assert names_in(tmp_path) == ["a"]
-
-    def test_a_failure_keeps_the_old_file_and_leaves_nothing(self, tmp_path: Path) -> None:
-        def parts() -> Any:
-            yield b"half"
-            raise OSError(28, "No space left on device")
-
-        write_atomic(tmp_path / "a", b"old")
-        with pytest.raises(OSError, match="No space"):
-            write_atomic(tmp_path / "a", parts())
-        assert (tmp_path / "a").read_bytes() == b"old"
-        assert names_in(tmp_path) == ["a"]
-
-    def test_a_target_that_cannot_be_replaced_leaves_nothing(self, tmp_path: Path) -> None:
-        (tmp_path / "a" / "b").mkdir(parents=True)
-        with pytest.raises(OSError, match="directory"):
-            write_atomic(tmp_path / "a", b"x")
-        assert names_in(tmp_path) == ["a"]
 
 
 class TestCreate:
@@ -117,22 +20,6 @@ class TestCreate:
         SessionDir.create(make_plan(tmp_path))
         with pytest.raises(SessionError, match=r"s1 exists already .*--resume"):
             SessionDir.create(make_plan(tmp_path))
-
-    @pytest.mark.parametrize(
-        "name", ["", " ", ".", "..", "a/b", "/abs", "../up", ".hidden", "a\0b", "a\nb", "x" * 256]
-    )
-    def test_a_name_that_leaves_the_results_directory_is_refused(self, name: str) -> None:
-        with pytest.raises(SessionError, match="no session name") as caught:
-            check_session_name(name)
-        assert "\n" not in str(caught.value)
-
-    @given(st.text())
-    def test_an_accepted_name_is_one_component(self, name: str) -> None:
-        try:
-            check_session_name(name)
-        except SessionError:
-            return
-        assert Path(name).name == name and len(Path("results", name).parts) == 2
 
     def test_an_impossible_place_is_one_clear_line(self, tmp_path: Path) -> None:
         (tmp_path / "results").write_text("a file")
@@ -159,83 +46,6 @@ class TestCreate:
                 SessionDir.open(path)
 
 
-HOLD_LOCK = """
-import sys
-from pathlib import Path
-from paceline.model import Case
-from paceline.record.directory import SessionDir
-directory = SessionDir.open(Path(sys.argv[1]))
-directory.lock()
-for name in sys.argv[2:]:
-    case = Case(name=name, entry=name, key=name, kind="data_setup" if name.startswith("setup") else "entry")
-    directory.prepare(case)
-    directory.mark_running(case, "id-of-" + name)
-print("locked", flush=True)
-sys.stdin.read()
-directory.unlock()
-"""
-
-
-def start_runner(path: Path, *running: str) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-c", HOLD_LOCK, str(path), *running]
-    runner = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert runner.stdout is not None
-    assert runner.stdout.readline() == "locked\n"
-    return runner
-
-
-class TestLock:
-    def test_a_second_runner_is_told_who_has_it(self, session_dir: SessionDir) -> None:
-        with start_runner(session_dir.path) as runner:
-            with pytest.raises(SessionError, match=f"s1 is being run by process {runner.pid} on "):
-                session_dir.lock()
-            runner.communicate("")
-        session_dir.lock()
-        session_dir.lock()
-        session_dir.unlock()
-        session_dir.unlock()
-
-    def test_what_a_killed_runner_left_is_known_until_cleared(self, session_dir: SessionDir) -> None:
-        with start_runner(session_dir.path, "one", "setup", "three") as runner:
-            assert stale_run_ids(session_dir.path) == []
-            clear_stale(session_dir.path)
-            runner.send_signal(signal.SIGKILL)
-        expected = ["id-of-one", "id-of-setup", "id-of-three"]
-        assert sorted(stale_run_ids(session_dir.path)) == expected
-        session_dir.lock()
-        assert sorted(stale_run_ids(session_dir.path)) == expected
-        clear_stale(session_dir.path)
-        assert stale_run_ids(session_dir.path) == []
-
-    def test_clearing_without_resuming_is_enough(self, session_dir: SessionDir) -> None:
-        with start_runner(session_dir.path, "one") as runner:
-            runner.send_signal(signal.SIGKILL)
-        clear_stale(session_dir.path)
-        assert stale_run_ids(session_dir.path) == []
-        session_dir.lock()
-
-    def test_a_runner_that_ended_well_left_nothing(self, session_dir: SessionDir) -> None:
-        with start_runner(session_dir.path, "one") as runner:
-            runner.communicate("")
-        assert stale_run_ids(session_dir.path) == []
-
-    def test_our_own_commands_are_not_stale(self, session_dir: SessionDir) -> None:
-        case = make_case()
-        session_dir.lock()
-        session_dir.prepare(case)
-        session_dir.mark_running(case, "mine")
-        assert stale_run_ids(session_dir.path) == []
-        session_dir.unmark_running(case)
-        session_dir.unmark_running(case)
-
-    def test_half_written_files_of_a_killed_runner_go_when_the_session_is_taken_up(
-        self, session_dir: SessionDir
-    ) -> None:
-        (session_dir.path / ".tmp-left").write_text("half")
-        session_dir.lock()
-        assert names_in(session_dir.path) == [".lock"]
-
-
 class TestPrepare:
     def test_a_single_run_uses_the_entry_itself(self, session_dir: SessionDir) -> None:
         case = make_case()
@@ -244,18 +54,6 @@ class TestPrepare:
         assert tree(entry) == {"logs", "scratch", "artifacts", "benchmark_results", "stdouterr.log"}
         (entry / "logs" / "stdouterr.log").write_text("said")
         assert (entry / "stdouterr.log").read_text() == "said"
-
-    def test_a_command_that_is_not_told_of_its_directory_gets_no_scratch(
-        self, session_dir: SessionDir
-    ) -> None:
-        entry = session_dir.prepare(make_case(argv=("script", f"--results={RUN_DIR}/benchmark_results")))
-        assert tree(entry) == {"logs", "artifacts", "benchmark_results", "stdouterr.log"}
-
-    def test_a_command_whose_results_go_into_the_entry_itself_gets_scratch(
-        self, session_dir: SessionDir
-    ) -> None:
-        case = make_case(argv=("script", f"--results={RUN_DIR}"), results_path=RUN_DIR)
-        assert (session_dir.prepare(case) / "scratch").is_dir()
 
     def test_repetitions_have_directories_of_their_own(self, session_dir: SessionDir) -> None:
         case = make_case(repeat=2, warmup=1)
@@ -446,14 +244,3 @@ def test_sessions_are_listed_the_last_started_first(tmp_path: Path) -> None:
     assert [path.name for path in sessions(results_dir)] == ["a", "c", "b"]
     SessionDir.open(results_dir / "b").lock()
     assert newest(results_dir) == results_dir / "b"
-
-
-def test_the_layout_page_names_what_the_code_uses() -> None:
-    rows = re.findall(r"^\| `([^`]+)` \|", LAYOUT_PAGE.read_text(), re.MULTILINE)
-    session_names = {name.rstrip("/") for name in rows if not name.startswith("<entry>")}
-    entry_names = {
-        name.removeprefix("<entry>/").split("/")[0] for name in rows if name.startswith("<entry>/")
-    }
-    assert session_names == {*SESSION_FILES, DATA_SETUP}
-    assert entry_names == {*ENTRY_FILES, *ENTRY_DIRS}
-    assert len(rows) == len(set(rows))

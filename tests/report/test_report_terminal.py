@@ -167,6 +167,19 @@ class TestPlainLog:
         assert "exit code 1" in text
         assert re.search(r"1 passed, 1 failed of 2 cases in .*; results in /results/s\n$", text)
 
+    def test_many_warnings_are_cut(self) -> None:
+        stream = io.StringIO()
+        warnings = tuple(f"busy {i}" for i in range(50))
+        PlainConsole(stream).case_finished(make_record("a", warnings=warnings), Path("/s/a"))
+        assert stream.getvalue().count("warning: busy") == 3
+        assert "\t\t… and 47 more warnings in record.json\n" in stream.getvalue()
+
+    def test_repeated_runs_have_their_logs_under_attempts(self) -> None:
+        stream = io.StringIO()
+        record = replace(make_record("a"), case=make_case("a", repeat=3))
+        PlainConsole(stream).case_finished(record, Path("/s/a"))
+        assert "Logs found in /s/a/attempts\n" in stream.getvalue()
+
     def test_says_why_a_session_is_not_whole(self) -> None:
         report = replace(make_report([make_record("a")]), unfinished="the disk is full")
         for console_class in (PlainConsole, QuietConsole):

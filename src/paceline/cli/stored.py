@@ -12,7 +12,8 @@ from paceline.cli.inputs import DEFAULT_CONFIG
 from paceline.errors import SessionError
 from paceline.model import Case, Plan, Record, Report, Status
 from paceline.record import codec
-from paceline.record.directory import DATA_SETUP, RECORD, SessionDir, is_session, newest
+from paceline.record.directory import SessionDir, newest
+from paceline.record.layout import DATA_SETUP, RECORD, is_session
 
 DEFAULT_RESULTS_DIR = "results"
 

@@ -3,8 +3,9 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
-from paceline.model import Check, Measurement, Record, Requirement, Scalar, Status
+from paceline.model import Check, CheckKind, Measurement, Record, Requirement, Scalar, Status
 
 _REASONS_SHOWN = 5
 _PHRASES = {"exact_value": "exactly", "min_value": "at least", "max_value": "at most"}
@@ -46,17 +47,16 @@ def _joined(reasons: Sequence[str]) -> str:
 def _check(requirement: Requirement, measurement: Measurement | None) -> Check:
     actual = measurement.value if measurement is not None else None
     wrong = "is missing" if measurement is None else _unfit(requirement, actual)
-    distance = None if wrong else _distance_inside(requirement, actual)
     ok = not wrong and _is_met(requirement, actual)
     return Check(
         metric=requirement.metric,
         kind=requirement.kind,
         bound=requirement.bound,
         actual=actual,
-        margin=_agreeing(distance, ok),
+        margin=None if wrong else _margin(requirement, actual, ok),
         ok=ok,
         severity=requirement.severity,
-        reason="" if ok else _reason(requirement, actual, wrong, distance),
+        reason="" if ok else _reason(requirement, actual, wrong),
     )
 
 
@@ -65,20 +65,107 @@ def _unfit(requirement: Requirement, actual: Scalar) -> str | None:
     bound = requirement.bound
     if actual is None:
         return "has no value"
-    if _is_number(bound) and _is_number(actual):
-        return f"is {_shown(actual)}" if _is_nan(actual) or _is_nan(bound) else None
+    if _is_number(actual) and _is_number(bound):
+        return "is not a number (NaN)" if actual != actual or bound != bound else None
     if requirement.kind != "exact_value" or type(actual) is not type(bound):
-        return f"is {_shown(actual)} ({_kind(actual)})"
+        return f"is {_shown(actual)}, {_kind(actual)},"
     return None
 
 
 def _is_met(requirement: Requirement, actual: Scalar) -> bool:
     bound = requirement.bound
-    if not _is_number(bound) or not _is_number(actual):
+    if not _is_number(actual) or not _is_number(bound):
         return actual == bound
-    slack = requirement.tolerance * abs(_float(bound)) if requirement.tolerance else 0
+    slack = _slack(requirement)
+    # Without a tolerance the numbers are compared as they are: as floats, large integers would lose digits.
+    low, high = (_float(bound) - slack, _float(bound) + slack) if slack else (bound, bound)
     if requirement.kind == "min_value":
-        return actual >= (bound - slack if slack else bound)
+        return actual >= low
     if requirement.kind == "max_value":
-        return actual <= (bound + slack if slack else bound)
-    return actual == bound or (bool(slack) and abs(_float(actual) - _float(bound)) <= slack)
+        return actual <= high
+    return low <= actual <= high
+
+
+def _slack(requirement: Requirement) -> float:
+    """How far past the bound a value may lie."""
+    bound = requirement.bound
+    if not _is_number(bound) or not requirement.tolerance or math.isinf(_float(bound)):
+        return 0.0
+    return requirement.tolerance * abs(_float(bound))
+
+
+def _margin(requirement: Requirement, actual: Scalar, ok: bool) -> float | None:
+    """How far the value lies inside the widened bound, as a share of the bound (of one, if the bound is 0)."""
+    bound = requirement.bound
+    if not _is_number(actual) or not _is_number(bound):
+        return None
+    inside = _slack(requirement) + _past(requirement.kind, actual, bound)
+    margin = inside / (abs(_float(bound)) or 1.0)
+    if margin != margin:
+        margin = 0.0 if ok else -math.inf
+    # Rounding must not turn the sign against the outcome.
+    return max(margin, 0.0) if ok else min(margin, 0.0)
+
+
+def _past(kind: CheckKind, actual: float, bound: float) -> float:
+    """How far the value lies on the good side of the bound itself."""
+    if actual == bound:
+        return 0.0
+    difference = _float(actual) - _float(bound)
+    if kind == "exact_value":
+        return -abs(difference)
+    return difference if kind == "min_value" else -difference
+
+
+def _reason(requirement: Requirement, actual: Scalar, wrong: str | None) -> str:
+    shown, bound = _shown(actual), _shown(requirement.bound)
+    if shown == bound:
+        # Too close for the short form to show the difference.
+        shown, bound = repr(actual), repr(requirement.bound)
+    must = f"must be {_PHRASES[requirement.kind]} {bound}"
+    if wrong:
+        return f"{requirement.metric} {wrong} but {must}"
+    notes = [text for text in (_tolerance_note(requirement), _distance_note(requirement, actual)) if text]
+    return f"{requirement.metric} is {shown} but {must}" + (f" ({', '.join(notes)})" if notes else "")
+
+
+def _tolerance_note(requirement: Requirement) -> str:
+    return f"tolerance {requirement.tolerance * 100:.3g} %" if _slack(requirement) else ""
+
+
+def _distance_note(requirement: Requirement, actual: Scalar) -> str:
+    bound = requirement.bound
+    if not _is_number(actual) or not _is_number(bound):
+        return ""
+    share = abs(_past(requirement.kind, actual, bound)) / (abs(_float(bound)) or math.inf) * 100
+    word = {"min_value": "short", "max_value": "over", "exact_value": "off"}[requirement.kind]
+    text = f"{share:,.0f}" if share >= 100 else f"{share:.2g}"
+    return f"{text} % {word}" if 0 < share < 1e6 else ""
+
+
+def _is_number(value: Scalar) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _float(number: float) -> float:
+    """The number as a float; integers that are too large for one become infinite."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def _kind(value: Scalar) -> str:
+    return "a flag" if isinstance(value, bool) else "text" if isinstance(value, str) else "a number"
+
+
+def _shown(value: Scalar) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "null"}[value]
+    if isinstance(value, str):
+        return repr(value if len(value) <= 80 else f"{value[:79]}…")
+    if isinstance(value, int):
+        return f"{value:,}" if abs(value) < 10**15 else f"{_float(value):.6g}"
+    if value and not 1e-3 <= abs(value) < 1e15:
+        return f"{value:.6g}"
+    return f"{value:,.4f}".rstrip("0").rstrip(".") if abs(value) >= 1 else f"{value:.4g}"

@@ -1,103 +1,28 @@
-"""The directory of a session: its names, its lock, and how its files are written so that a crash leaves no half one."""
+"""The directory of a session: made, filled case by case, and read back."""
 
-import fcntl
-import hashlib
-import itertools
-import json
 import logging
 import os
-import re
-import secrets
 import shutil
-import socket
-import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from errno import ENOLCK, EOPNOTSUPP
 from pathlib import Path
 from typing import Any, Self, overload
 
 from paceline.errors import SessionError
-from paceline.model import RUN_DIR, Case, Plan, Record
-from paceline.record import codec
-from paceline.record.events import end_torn_line, utc_now
-from paceline.record.packages import CONDA, PACKAGES, link_lists
+from paceline.model import Case, Plan, Record
+from paceline.record import codec, layout
+from paceline.record.atomic import is_temporary, remove_temporary_files, write_all, write_atomic
+from paceline.record.events import end_torn_line
+from paceline.record.layout import ARTIFACTS, ATTEMPTS, LOGS, OUTPUT, RECORD, RESULTS, RUNNING, SCRATCH
+from paceline.record.lock import SessionLock, remove_marker, write_marker
+from paceline.record.packages import link_lists
 from paceline.record.redact import Redactor
 
 log = logging.getLogger(__name__)
 
-LOCK, RESERVE = ".lock", ".reserve"
-_PLANNED = ("config.yaml", "plan.json", "environment.json", PACKAGES, CONDA)
-_REPORTED = ("events.jsonl", "report.json", "report.md", "junit.xml")
-SESSION_FILES = (*_PLANNED, *_REPORTED, LOCK, RESERVE)
-DATA_SETUP = "data_setup"
-RECORD, RESULTS, RUNNING, OUTPUT = "record.json", "results.jsonl", "running.json", "stdouterr.log"
-LOGS, ARTIFACTS, BENCHMARK_RESULTS, SCRATCH = "logs", "artifacts", "benchmark_results", "scratch"
-RAY_CLUSTER, ATTEMPTS = "ray_cluster", "attempts"
-ENTRY_FILES = (RECORD, RESULTS, RUNNING, OUTPUT, "resources.csv", "gpustats.csv")
-ENTRY_DIRS = (LOGS, ARTIFACTS, BENCHMARK_RESULTS, SCRATCH, RAY_CLUSTER, ATTEMPTS)
-
-MAX_NAME_BYTES = 120
-_RESERVED = frozenset({*SESSION_FILES, DATA_SETUP})
-_PLAIN_NAME = re.compile(r"[\w+=,@\[\]-][\w.+=,@\[\]-]*")
-_OTHER_CHARACTERS = re.compile(r"[^\w.+=,@\[\]-]")
-_MOVED_LABEL = re.compile(r"attempt-(\d+)")
-_ELSEWHERE = (LOGS, SCRATCH, RAY_CLUSTER)  # Large or temporary: kept under `artifacts_dir` when there is one.
+# Large or temporary: kept under `artifacts_dir` when there is one.
+_ELSEWHERE = (LOGS, SCRATCH, layout.RAY_CLUSTER)
 _STAYS = frozenset({ATTEMPTS, RESULTS, RUNNING})
-_TEMPORARY = ".tmp-"
-
-# A process id alone does not tell two runners apart: containers that share a disk often have the same.
-_RUNNER = secrets.token_hex(8)
-_counter = itertools.count()
-
-
-def safe_name(name: str) -> str:
-    """A directory name for a case; one that had to be changed ends with a hash. Upper and lower case stay."""
-    plain = _PLAIN_NAME.fullmatch(name) and name not in _RESERVED and unicodedata.is_normalized("NFC", name)
-    if plain and len(name.encode()) <= MAX_NAME_BYTES:
-        return name
-    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    kept = _OTHER_CHARACTERS.sub("_", unicodedata.normalize("NFC", name)).lstrip(".")
-    room = MAX_NAME_BYTES - len(digest) - 1
-    return f"{kept.encode()[:room].decode('utf-8', 'ignore') or '_'}-{digest}"
-
-
-def check_session_name(name: str) -> None:
-    """Refuse a session name that is no name of a directory inside the results directory."""
-    hidden_or_empty = not name.strip() or name.startswith(".")
-    if hidden_or_empty or "/" in name or not name.isprintable() or len(name.encode()) > 255:
-        raise SessionError(
-            f"{name!r} is no session name: give one without '/', control characters or a leading dot, "
-            "of at most 255 bytes"
-        )
-
-
-def entry_path(session_dir: Path, case: Case) -> Path:
-    """The directory of a case inside its session's."""
-    parent = session_dir / DATA_SETUP if case.kind == "data_setup" else session_dir
-    return parent / safe_name(case.name)
-
-
-def write_atomic(path: Path, data: bytes | Iterable[bytes], *, durable: bool = True) -> None:
-    """Write a whole file or nothing; readers see the old one or the new one."""
-    temporary = f"{path.parent}/{_TEMPORARY}{_RUNNER}-{os.getpid()}-{next(_counter)}"
-    try:
-        with open(temporary, "xb", buffering=0) as file:  # noqa: PTH123
-            for part in (data,) if isinstance(data, bytes) else data:
-                _write_all(file.fileno(), part)
-            if durable:
-                os.fsync(file.fileno())
-        os.replace(temporary, path)  # noqa: PTH105 - a Path object more would cost as much as the call
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)  # noqa: PTH108
-        raise
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
 
 
 class SessionDir:
@@ -109,17 +34,17 @@ class SessionDir:
         self.path = path
         self._artifacts = artifacts_dir / path.name if artifacts_dir else None
         self._redactor = redactor
-        self._lock_fd: int | None = None
+        self._lock = SessionLock(path)
 
     @classmethod
     def create(cls, plan: Plan, redactor: Redactor | None = None) -> Self:
         """A new directory for a plan; that one of this name is there already is an error."""
-        check_session_name(plan.session)
+        layout.check_session_name(plan.session)
         path = plan.directory
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.mkdir()
-            (path / LOCK).touch()  # By it a directory is known as a session.
+            (path / layout.LOCK).touch()  # By it a directory is known as a session.
         except FileExistsError:
             raise _exists(path) from None
         except OSError as error:
@@ -130,33 +55,21 @@ class SessionDir:
     @classmethod
     def open(cls, path: Path, artifacts_dir: Path | None = None, redactor: Redactor | None = None) -> Self:
         """The directory of a session that was started before."""
-        if not is_session(path):
+        if not layout.is_session(path):
             raise SessionError(f"no session at {path}: 'paceline list' shows those of a results directory")
         return cls(path, artifacts_dir, redactor)
 
     def lock(self) -> None:
         """Keep other runners out of this session for as long as this process lives."""
-        if self._lock_fd is not None:
-            return
-        fd = _open_lock(self.path)
-        if _try_lock(fd) is False:
-            os.close(fd)
-            raise _locked(self.path)
-        owner = codec.dump({"pid": os.getpid(), "host": socket.gethostname(), "runner": _RUNNER})
-        os.ftruncate(fd, os.pwrite(fd, owner, 0))
-        self._lock_fd = fd
-        _remove_temporary_files(self.path)
+        if self._lock.take():
+            remove_temporary_files(self.path)
 
     def unlock(self) -> None:
         """Let others in, and leave a lock file that says all ended well."""
-        if self._lock_fd is not None:
-            with suppress(OSError):
-                os.ftruncate(self._lock_fd, 0)
-            os.close(self._lock_fd)
-            self._lock_fd = None
+        self._lock.release()
 
     def entry_dir(self, case: Case) -> Path:
-        return entry_path(self.path, case)
+        return layout.entry_path(self.path, case)
 
     def prepare(self, case: Case) -> Path:
         """Make a case's directories for a new attempt; what an earlier attempt left is moved aside."""
@@ -165,9 +78,9 @@ class SessionDir:
             self.move_aside(case)
         directories = [ARTIFACTS]
         if case.runs == 1:
-            directories += _run_dirs(case)
+            directories += layout.RUN_DIRS
         if case.cluster is not None:
-            directories += (LOGS, RAY_CLUSTER)
+            directories += (LOGS, layout.RAY_CLUSTER)
         self._make_dirs(entry, dict.fromkeys(directories))
         if case.runs == 1:
             _link_to(entry / OUTPUT, f"{LOGS}/{OUTPUT}")
@@ -180,7 +93,7 @@ class SessionDir:
         if label is None:
             return entry
         directory = entry / ATTEMPTS / label
-        self._make_dirs(directory, _run_dirs(case))
+        self._make_dirs(directory, layout.RUN_DIRS)
         _link_to(directory / OUTPUT, f"{LOGS}/{OUTPUT}")
         _link_to(entry / OUTPUT, f"{ATTEMPTS}/{label}/{LOGS}/{OUTPUT}")
         return directory
@@ -206,8 +119,8 @@ class SessionDir:
     def artifacts(self, case: Case) -> tuple[str, ...]:
         """The files worth keeping with a record, relative to the entry's directory."""
         entry = self.entry_dir(case)
-        directories = (LOGS, *(f"{ATTEMPTS}/{label}/{LOGS}" for label in _run_labels(entry)), ARTIFACTS)
-        listed = [f"{name}/{file}" for name in directories for file in sorted(_names(entry / name))]
+        directories = (LOGS, *(f"{ATTEMPTS}/{label}/{LOGS}" for label in layout.run_labels(entry)), ARTIFACTS)
+        listed = [f"{name}/{file}" for name in directories for file in sorted(layout.names_in(entry / name))]
         return (*listed, *(name for name in ("resources.csv", "gpustats.csv") if (entry / name).exists()))
 
     def clean(self, case: Case) -> None:
@@ -215,21 +128,21 @@ class SessionDir:
         if not case.delete_scratch:
             return
         entry = self.entry_dir(case)
-        for directory in (entry, *(entry / ATTEMPTS / label for label in _run_labels(entry))):
+        for directory in (entry, *(entry / ATTEMPTS / label for label in layout.run_labels(entry))):
             _remove_tree(directory / SCRATCH)
 
     def next_attempt(self, case: Case) -> int:
         """The number of the next attempt at a case: one more than any there has been."""
         entry = self.entry_dir(case)
-        return max(_last_moved(entry), self._current_attempt(entry)) + 1
+        return max(layout.last_moved(entry), self._current_attempt(entry)) + 1
 
     def _current_attempt(self, entry: Path) -> int:
         """The number of the attempt whose files are in the entry's directory itself; 0 if there is none."""
-        names = [name for name in _names(entry) if name not in _STAYS]
-        if not names and not _run_labels(entry):
+        names = [name for name in layout.names_in(entry) if name not in _STAYS]
+        if not names and not layout.run_labels(entry):
             return 0
         record = codec.read_record(entry / RECORD) if RECORD in names else None
-        return record.attempt if record else _last_moved(entry) + 1
+        return record.attempt if record else layout.last_moved(entry) + 1
 
     def move_aside(self, case: Case, number: int | None = None) -> Path | None:
         """Move what an attempt left into `attempts/attempt-N`; never into one that is there."""
@@ -237,8 +150,8 @@ class SessionDir:
         number = max(number or self._current_attempt(entry), 1)
         while (entry / ATTEMPTS / f"attempt-{number}").exists():
             number += 1
-        labels = _run_labels(entry)
-        names = [name for name in _names(entry) if name not in _STAYS]
+        labels = layout.run_labels(entry)
+        names = [name for name in layout.names_in(entry) if name not in _STAYS]
         if not names and not labels:
             return None
         target = entry / ATTEMPTS / f"attempt-{number}"
@@ -253,7 +166,7 @@ class SessionDir:
 
     def _move(self, source: Path, target: Path) -> None:
         """Rename one of an attempt's files or directories; links into `artifacts_dir` move with what they show."""
-        if source.name.startswith(_TEMPORARY):
+        if is_temporary(source.name):
             source.unlink(missing_ok=True)
             return
         source.rename(target)
@@ -289,17 +202,16 @@ class SessionDir:
         fd = os.open(self.entry_dir(case) / RESULTS, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
         try:
             end_torn_line(fd)
-            _write_all(fd, codec.dump(data, redactor=self._redactor) + b"\n")
+            write_all(fd, codec.dump(data, redactor=self._redactor) + b"\n")
         finally:
             os.close(fd)
 
     def mark_running(self, case: Case, run_id: str) -> None:
         """Note, before a command starts, by which mark its processes are known."""
-        marker = {"run_id": run_id, "pid": os.getpid(), "started_at": utc_now(), "runner": _RUNNER}
-        (self.entry_dir(case) / RUNNING).write_bytes(codec.dump(marker))
+        write_marker(self.entry_dir(case), run_id)
 
     def unmark_running(self, case: Case) -> None:
-        (self.entry_dir(case) / RUNNING).unlink(missing_ok=True)
+        remove_marker(self.entry_dir(case))
 
 
 class RecordFiles(Sequence[Record]):
@@ -330,89 +242,15 @@ class RecordFiles(Sequence[Record]):
         return record
 
 
-def is_session(path: Path) -> bool:
-    """Whether a directory is one of ours."""
-    return (path / LOCK).is_file() or (path / "plan.json").is_file()
-
-
 def sessions(results_dir: Path) -> list[Path]:
     """The sessions of a results directory, the one started or resumed last first."""
-    found = [path for name in _names(results_dir) if is_session(path := results_dir / name)]
+    found = [path for name in layout.names_in(results_dir) if layout.is_session(path := results_dir / name)]
     return sorted(found, key=lambda path: (_last_started(path), path.name), reverse=True)
 
 
 def newest(results_dir: Path) -> Path | None:
     """The session that was started or resumed last."""
     return next(iter(sessions(results_dir)), None)
-
-
-def stale_run_ids(session_dir: Path) -> list[str]:
-    """The marks of commands that a runner, now dead, had started and did not see end."""
-    if not _was_abandoned(session_dir):
-        return []
-    return [marker["run_id"] for _, marker in _foreign_markers(session_dir)]
-
-
-def clear_stale(session_dir: Path) -> None:
-    """Forget what `stale_run_ids` told, once those processes are gone."""
-    if not _was_abandoned(session_dir):
-        return
-    for path, _ in list(_foreign_markers(session_dir)):
-        path.unlink(missing_ok=True)
-    if _read_small(session_dir / LOCK).get("runner") != _RUNNER:
-        fd = _open_lock(session_dir)
-        if _try_lock(fd):  # Else a runner took the session up just now, and its name must stay.
-            os.ftruncate(fd, 0)
-        os.close(fd)
-
-
-def _foreign_markers(session_dir: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    setups = session_dir / DATA_SETUP
-    for parent in (session_dir, setups):
-        for name in _names(parent):
-            path = parent / name / RUNNING
-            marker = _read_small(path)
-            if isinstance(marker.get("run_id"), str) and marker.get("runner") != _RUNNER:
-                yield path, marker
-
-
-def _was_abandoned(session_dir: Path) -> bool:
-    """Whether a runner has died in this session: it is named in the lock file and does not hold it."""
-    owner = _read_small(session_dir / LOCK)
-    if not owner:
-        return False
-    if owner.get("runner") == _RUNNER:
-        return True
-    try:
-        fd = os.open(session_dir / LOCK, os.O_RDWR)
-    except OSError:  # Somebody else's session that we may only read.
-        return False
-    try:
-        return _try_lock(fd) is True
-    finally:
-        os.close(fd)
-
-
-def _open_lock(session_dir: Path) -> int:
-    try:
-        return os.open(session_dir / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise SessionError(f"cannot lock the session {session_dir}: {error.strerror or error}") from error
-
-
-def _try_lock(fd: int) -> bool | None:
-    """Whether the lock is ours now; None on a file system that has no locks."""
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        return None if error.errno in (ENOLCK, EOPNOTSUPP) else False
-    return True
-
-
-def _locked(session_dir: Path) -> SessionError:
-    owner = _read_small(session_dir / LOCK)
-    who = f"process {owner['pid']} on {owner.get('host')}" if "pid" in owner else "another process"
-    return SessionError(f"session {session_dir.name} is being run by {who}: wait for it, or end it first")
 
 
 def _exists(path: Path) -> SessionError:
@@ -422,28 +260,11 @@ def _exists(path: Path) -> SessionError:
     return SessionError(f"session {path.name} exists already in {path.parent}: {hint}")
 
 
-def _read_small(path: Path) -> Mapping[str, Any]:
-    try:
-        data = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}
-
-
 def _last_started(session_dir: Path) -> float:
-    for name in (LOCK, "plan.json"):
+    for name in (layout.LOCK, "plan.json"):
         with suppress(OSError):
             return (session_dir / name).stat().st_mtime
     return 0.0
-
-
-def _run_dirs(case: Case) -> tuple[str, ...]:
-    """The directories of a run; scratch only for a command that is told where its directory is."""
-    inside = case.results_path.startswith(f"{RUN_DIR}/")
-    texts = (*case.argv, *case.env.values(), case.cwd or "")
-    others = (text.replace(case.results_path, "") if inside else text for text in texts if RUN_DIR in text)
-    told = any(RUN_DIR in text for text in others)
-    return (LOGS, BENCHMARK_RESULTS, SCRATCH) if told else (LOGS, BENCHMARK_RESULTS)
 
 
 def _make_dir(path: Path) -> bool:
@@ -466,23 +287,6 @@ def _link_to(link: Path, target: str) -> None:
         link.symlink_to(target)
 
 
-def _names(directory: Path) -> list[str]:
-    try:
-        return os.listdir(directory)  # noqa: PTH208 - only the names are wanted
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def _run_labels(entry: Path) -> list[str]:
-    """The labels of the current attempt's own runs, not those of attempts moved aside."""
-    return sorted(name for name in _names(entry / ATTEMPTS) if not _MOVED_LABEL.fullmatch(name))
-
-
-def _last_moved(entry: Path) -> int:
-    matches = (_MOVED_LABEL.fullmatch(name) for name in _names(entry / ATTEMPTS))
-    return max((int(match[1]) for match in matches if match), default=0)
-
-
 def _remove_tree(path: Path) -> None:
     if path.is_symlink():
         shutil.rmtree(path.resolve(), ignore_errors=True)
@@ -491,9 +295,3 @@ def _remove_tree(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     if path.exists():
         log.warning("%s could not be removed completely", path)
-
-
-def _remove_temporary_files(directory: Path) -> None:
-    for name in _names(directory):
-        if name.startswith(_TEMPORARY):
-            (directory / name).unlink(missing_ok=True)

@@ -1,7 +1,8 @@
 """The report's three files, written when a session ends."""
 
 from paceline.model import Report
-from paceline.record.directory import SessionDir, write_atomic
+from paceline.record.atomic import write_atomic
+from paceline.record.directory import SessionDir
 from paceline.report import json_report, junit, markdown
 
 

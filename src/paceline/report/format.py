@@ -10,6 +10,9 @@ from paceline.model import Check, Measurement, Requirement, Scalar
 LONGEST_LINE = 1000
 """Characters of an output line that are looked at: more than any terminal shows."""
 
+SMALLEST_SPREAD = 0.001
+"""A spread of samples below this share of their mean is not worth a reader's time."""
+
 _ESCAPE_SEQUENCE = re.compile(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?"  # colours, cursor movement
     r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # window titles, links and other strings
@@ -139,11 +142,16 @@ def number(value: float) -> str:
 
 def measured(name: str, measurement: Measurement) -> str:
     """A metric for a table: name, value, spread of its samples, and which way is better."""
-    text = f"{visible(name)} {quantity(measurement.value, measurement.unit)}"
+    text = f"{visible(name)} {quantity(measurement.value, unit_beside(name, measurement.unit))}"
     spread = _relative_spread(measurement.samples)
-    if spread is not None:
+    if spread is not None and spread >= SMALLEST_SPREAD:
         text += f" ±{spread * 100:.2g}%"
     return text + _ARROWS.get(measurement.direction, "")
+
+
+def unit_beside(name: str, unit: str | None) -> str | None:
+    """The unit to show next to a metric's name; `words_per_s` says its own."""
+    return None if "_per_" in name else unit
 
 
 def _relative_spread(samples: tuple[Scalar, ...]) -> float | None:

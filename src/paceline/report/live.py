@@ -19,7 +19,7 @@ from rich.text import Text
 from paceline.model import Case, Plan, Record, Report, Status
 from paceline.report.format import clock, duration, measured, output_line, visible
 from paceline.report.table import Row, complaints, key_metrics, make_table, plain_lines, summary
-from paceline.report.terminal import Tail
+from paceline.report.terminal import Tail, logs_dir, warning_lines
 
 REFRESHES_A_SECOND = 4
 TAIL_LINES = 6
@@ -116,13 +116,14 @@ class LiveConsole:
         with self._lock:
             self._running.pop(record.case.name, None)
             self._counts[record.status] += 1
-        self._print(_finished_line(record))
+        with suppress(OSError):
+            self._screen.print(_finished_line(record), no_wrap=True, overflow="ellipsis")
         for line in complaints(record):
             self._print(Text(f"     {line}", style="red"))
-        for warning in record.warnings:
-            self._print(Text(f"     warning: {visible(warning)}", style="yellow"))
+        for line in warning_lines(record):
+            self._print(Text(f"     {line}", style="yellow"))
         if not record.status.ok and record.status is not Status.SKIPPED:
-            self._print(Text(f"     Logs found in {visible(str(entry_dir / 'logs'))}", style="dim"))
+            self._print(Text(f"     Logs found in {visible(str(logs_dir(record, entry_dir)))}", style="dim"))
 
     def note(self, text: str) -> None:
         for line in text.splitlines():
@@ -141,6 +142,7 @@ class LiveConsole:
                 self._screen.print(_grid(table.rows))
             for footnote in table.footnotes:
                 self._print(Text(footnote, style="dim"))
+        self._print(Text())
         if report.unfinished:
             self._print(Text(f"Unfinished: {visible(report.unfinished)}", style="bold red"))
         self._print(Text(summary(report, elapsed_s), style="bold green" if report.ok else "bold red"))
@@ -211,7 +213,7 @@ def _style(status: Status) -> str:
 
 def _grid(rows: Sequence[Row]) -> Grid:
     """The final table as rich draws it."""
-    grid = Grid(box=box.SIMPLE_HEAD, pad_edge=False)
+    grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     grid.add_column("case", overflow="fold")
     grid.add_column("status", no_wrap=True)
     grid.add_column("time", justify="right", no_wrap=True)

@@ -111,7 +111,8 @@ def _environment_facts(session_dir: Path) -> Iterator[tuple[str, str]]:
         return
     if not isinstance(data, dict):
         return
-    cpu, git, python = (_mapping(data.get(name)) for name in ("cpu", "git", "python"))
+    cpu, python = _mapping(data.get("cpu")), _mapping(data.get("python"))
+    git = _mapping(data.get("config_git") or data.get("git"))
     yield from ((name, str(data[name])) for name in _FACTS if data.get(name))
     yield "cpu", f"{cpu.get('count', '?')} × {cpu.get('model', 'unknown')}"
     if isinstance(data.get("memory_bytes"), int):

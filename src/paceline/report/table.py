@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from paceline.model import Measurement, Record, Report, Severity, Status
-from paceline.report.format import aligned, duration, measured, unmet, visible
+from paceline.report.format import aligned, duration, measured, unit_beside, unmet, visible
 
 MOST_ROWS = 50
 """Past this many cases the table is for finding what is wrong: failures first, passed ones capped."""
@@ -77,11 +77,24 @@ def _row(record: Record) -> Row:
 
 
 def key_metrics(record: Record) -> list[tuple[str, Measurement]]:
-    """The metrics a reader looks for: those with a requirement, then the script's own with a direction."""
-    asked = [check.metric for check in record.requirements]
-    own = [name for name, m in record.metrics.items() if m.direction and name not in _RUNNER_METRICS]
-    names = [name for name in dict.fromkeys([*asked, *own]) if name in record.metrics]
-    return [(name, record.metrics[name]) for name in names[:MOST_METRICS]]
+    """The numbers a reader looks for: the script's own with a direction, then others with a requirement."""
+    own = [name for name, m in record.metrics.items() if m.direction and not _is_routine(name)]
+    asked = [check.metric for check in record.requirements if _is_number(record.metrics.get(check.metric))]
+    names = list(dict.fromkeys([*own, *asked]))[:MOST_METRICS]
+    if not names and record.status.ok and "peak_memory_bytes" in record.metrics:
+        names = ["peak_memory_bytes"]
+    return [(name, record.metrics[name]) for name in names]
+
+
+def _is_number(measurement: Measurement | None) -> bool:
+    """Whether it is a number to look at; that `is_success` is true goes without saying in a case that passed."""
+    value = measurement.value if measurement else None
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_routine(name: str) -> bool:
+    """Whether every case has such a metric: the runner's own, and the timings of a script's parts."""
+    return name in _RUNNER_METRICS or name.startswith("task_")
 
 
 def complaints(record: Record) -> tuple[str, ...]:
@@ -99,7 +112,7 @@ def _unmet(record: Record, severity: Severity) -> Iterator[str]:
 
 
 def _unit(metrics: Mapping[str, Measurement], name: str) -> str | None:
-    return metrics[name].unit if name in metrics else None
+    return unit_beside(name, metrics[name].unit) if name in metrics else None
 
 
 def plain_lines(table: Table) -> Iterator[str]:

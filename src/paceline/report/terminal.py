@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 Tail = Callable[[int], list[str]]
 """Gives the last so many lines of a case's output, now."""
 
+MOST_WARNINGS = 3
+
 _OUTCOMES: Mapping[Status, str] = {
     Status.PASSED: "✅ Run Succeeded",
     Status.SKIPPED: "❌ Run Skipped",
@@ -173,7 +175,19 @@ def _shortfall(report: Report) -> list[str]:
 def _details(record: Record, entry_dir: Path) -> list[str]:
     """What belongs under the outcome: why, warnings, the place of the logs."""
     lines = [f"\t\t{line}" for line in complaints(record)]
-    lines += [f"\t\twarning: {visible(warning)}" for warning in record.warnings]
+    lines += [f"\t\t{line}" for line in warning_lines(record)]
     if record.status is not Status.SKIPPED:
-        lines.append(f"\t\tLogs found in {visible(str(entry_dir / 'logs'))}")
+        lines.append(f"\t\tLogs found in {visible(str(logs_dir(record, entry_dir)))}")
     return lines
+
+
+def warning_lines(record: Record) -> list[str]:
+    """A case's first warnings; fifty repetitions on a busy machine would say the same fifty times."""
+    lines = [f"warning: {visible(warning)}" for warning in record.warnings[:MOST_WARNINGS]]
+    hidden = len(record.warnings) - len(lines)
+    return [*lines, f"… and {hidden:,} more warnings in record.json"] if hidden > 0 else lines
+
+
+def logs_dir(record: Record, entry_dir: Path) -> Path:
+    """Where a case's output lies: repeated runs have a directory each."""
+    return entry_dir / ("logs" if record.case.runs == 1 else "attempts")

@@ -170,7 +170,7 @@ class _Attempt:
             with system:
                 ended = self._warden.run(command, log.write, cancelled=self._bench.stopping)
         self._bench.directory.unmark_running(self._case)
-        write_samples(run_dir / "resources.csv", ended.usage.samples)
+        sampling_fault = write_samples(run_dir / "resources.csv", ended.usage.samples)
         output = read(Path(self._case.at(self._case.results_path, run_dir)))
         status, reason = verdict(self._case, ended, output, log.tail(1))
         collected = {name: value for part in collectors for name, value in part.metrics().items()}
@@ -179,7 +179,7 @@ class _Attempt:
             exit=ended,
             output=output,
             collected={**usage_metrics(ended.usage), **system.metrics(ended.usage), **collected},
-            warnings=(*warnings, *system.warnings(ended.usage)),
+            warnings=tuple(filter(None, (*warnings, sampling_fault, *system.warnings(ended.usage)))),
             status=status,
             reason=reason,
         )

@@ -51,6 +51,7 @@ class RayCluster:
         self._cwd = cwd
         self._redactor = redactor or Redactor()
         self._stopping = stopping
+        self._start_timeout_s = float(options.get("start_timeout_s") or START_TIMEOUT_S)
         self._head: Head | None = None
         self.env: Mapping[str, str] = {}
         self.timings_s: dict[str, float] = {}
@@ -63,7 +64,7 @@ class RayCluster:
             if self._options.get("address"):
                 self._join(str(self._options["address"]))
             else:
-                self._start(begun + float(self._options.get("start_timeout_s") or START_TIMEOUT_S))
+                self._start(begun + self._start_timeout_s)
         finally:
             self.timings_s["cluster_start"] = monotonic() - begun
         return self
@@ -140,9 +141,10 @@ class RayCluster:
         ports = reserve(PURPOSES)
         undo.callback(ports.release)
         env = script_env(self._environ, home, ports, dashboard=bool(self._options.get("dashboard")))
+        daemons = daemon_env(self._environ, env, ports, start_timeout_s=self._start_timeout_s)
         start = Command(
             argv=(*command, *start_flags(self._options, ports, home.ray_dir)),
-            env={**daemon_env(self._environ, env, ports), RUN_ID: run_id},
+            env={**daemons, RUN_ID: run_id},
             cwd=self._cwd,
             timeout_s=FOREVER_S,
             max_processes=MAX_PROCESSES,

@@ -70,8 +70,7 @@ class Home:
 
 def sweep_stale(environ: Mapping[str, str] | None = None) -> int:
     """Remove what clusters of runners left that were killed; how many there were."""
-    places = {Path("/tmp"), _base(os.environ if environ is None else environ)}  # noqa: S108 - see _base
-    found = [path for place in places for path in _homes(place)]
+    found = list(_homes(_base(os.environ if environ is None else environ)))
     return sum(_remove_stale(path) for path in found)
 
 

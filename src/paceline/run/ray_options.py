@@ -1,6 +1,7 @@
 """What an entry's `ray:` means to `ray start`: its flags and its environment."""
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -104,8 +105,12 @@ def script_env(environ: Mapping[str, str], home: Home, ports: Ports, *, dashboar
     return env
 
 
-def daemon_env(environ: Mapping[str, str], script: Mapping[str, str], ports: Ports) -> dict[str, str]:
+def daemon_env(
+    environ: Mapping[str, str], script: Mapping[str, str], ports: Ports, *, start_timeout_s: float
+) -> dict[str, str]:
     """The environment of the cluster's processes, which its workers inherit."""
     numbers = {variable: str(ports[purpose]) for purpose, variable in PORT_VARIABLES.items()}
-    env = {**environ, **script, **numbers}
+    # Ray would give up after 30 s, which a busy machine can take; the limit is ours to keep.
+    patience = {"RAY_raylet_start_wait_time_s": str(math.ceil(start_timeout_s))}
+    env = {**patience, **environ, **script, **numbers}
     return {name: value for name, value in env.items() if name not in FOREIGN}

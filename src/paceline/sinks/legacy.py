@@ -5,7 +5,7 @@ from typing import Any
 
 from paceline.model import Plan, Record, Report
 from paceline.record.codec import result_data
-from paceline.record.directory import entry_path
+from paceline.record.layout import entry_path
 from paceline.sinks import Sink, SinkContext
 
 

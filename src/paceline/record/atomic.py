@@ -1,0 +1,47 @@
+"""Files that are written whole or not at all, so that a crash leaves no half one."""
+
+import itertools
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from paceline.record.layout import names_in
+from paceline.record.lock import RUNNER
+
+_PREFIX = ".tmp-"
+_counter = itertools.count()
+
+
+def write_atomic(path: Path, data: bytes | Iterable[bytes], *, durable: bool = True) -> None:
+    """Write a whole file or nothing; readers see the old one or the new one."""
+    temporary = f"{path.parent}/{_PREFIX}{RUNNER}-{os.getpid()}-{next(_counter)}"
+    try:
+        with open(temporary, "xb", buffering=0) as file:  # noqa: PTH123
+            for part in (data,) if isinstance(data, bytes) else data:
+                write_all(file.fileno(), part)
+            if durable:
+                os.fsync(file.fileno())
+        os.replace(temporary, path)  # noqa: PTH105 - a Path object more would cost as much as the call
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)  # noqa: PTH108
+        raise
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write all of it, by as many system calls as it takes."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of this name was being written when its runner was killed."""
+    return name.startswith(_PREFIX)
+
+
+def remove_temporary_files(directory: Path) -> None:
+    for name in names_in(directory):
+        if is_temporary(name):
+            (directory / name).unlink(missing_ok=True)

@@ -1,0 +1,80 @@
+"""The names in a session's directory: of its files, of its entries and of what is in each of them."""
+
+import hashlib
+import os
+import re
+import unicodedata
+from pathlib import Path
+
+from paceline.errors import SessionError
+from paceline.model import Case
+from paceline.record.packages import CONDA, PACKAGES
+
+LOCK, RESERVE = ".lock", ".reserve"
+_PLANNED = ("config.yaml", "plan.json", "environment.json", PACKAGES, CONDA)
+_REPORTED = ("events.jsonl", "report.json", "report.md", "junit.xml")
+SESSION_FILES = (*_PLANNED, *_REPORTED, LOCK, RESERVE)
+DATA_SETUP = "data_setup"
+RECORD, RESULTS, RUNNING, OUTPUT = "record.json", "results.jsonl", "running.json", "stdouterr.log"
+LOGS, ARTIFACTS, BENCHMARK_RESULTS, SCRATCH = "logs", "artifacts", "benchmark_results", "scratch"
+RAY_CLUSTER, ATTEMPTS = "ray_cluster", "attempts"
+ENTRY_FILES = (RECORD, RESULTS, RUNNING, OUTPUT, "resources.csv", "gpustats.csv")
+RUN_DIRS = (LOGS, BENCHMARK_RESULTS, SCRATCH)
+ENTRY_DIRS = (LOGS, ARTIFACTS, BENCHMARK_RESULTS, SCRATCH, RAY_CLUSTER, ATTEMPTS)
+
+MAX_NAME_BYTES = 120
+_RESERVED = frozenset({*SESSION_FILES, DATA_SETUP})
+_PLAIN_NAME = re.compile(r"[\w+=,@\[\]-][\w.+=,@\[\]-]*")
+_OTHER_CHARACTERS = re.compile(r"[^\w.+=,@\[\]-]")
+_MOVED_LABEL = re.compile(r"attempt-(\d+)")
+
+
+def safe_name(name: str) -> str:
+    """A directory name for a case; one that had to be changed ends with a hash. Upper and lower case stay."""
+    plain = _PLAIN_NAME.fullmatch(name) and name not in _RESERVED and unicodedata.is_normalized("NFC", name)
+    if plain and len(name.encode()) <= MAX_NAME_BYTES:
+        return name
+    digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    kept = _OTHER_CHARACTERS.sub("_", unicodedata.normalize("NFC", name)).lstrip(".")
+    room = MAX_NAME_BYTES - len(digest) - 1
+    return f"{kept.encode()[:room].decode('utf-8', 'ignore') or '_'}-{digest}"
+
+
+def check_session_name(name: str) -> None:
+    """Refuse a session name that is no name of a directory inside the results directory."""
+    hidden_or_empty = not name.strip() or name.startswith(".")
+    if hidden_or_empty or "/" in name or not name.isprintable() or len(name.encode()) > 255:
+        raise SessionError(
+            f"{name!r} is no session name: give one without '/', control characters or a leading dot, "
+            "of at most 255 bytes"
+        )
+
+
+def entry_path(session_dir: Path, case: Case) -> Path:
+    """The directory of a case inside its session's."""
+    parent = session_dir / DATA_SETUP if case.kind == "data_setup" else session_dir
+    return parent / safe_name(case.name)
+
+
+def is_session(path: Path) -> bool:
+    """Whether a directory is one of ours."""
+    return (path / LOCK).is_file() or (path / "plan.json").is_file()
+
+
+def names_in(directory: Path) -> list[str]:
+    """What a directory holds; nothing if it is not there."""
+    try:
+        return os.listdir(directory)  # noqa: PTH208 - only the names are wanted
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def run_labels(entry: Path) -> list[str]:
+    """The labels of the current attempt's own runs, not those of attempts moved aside."""
+    return sorted(name for name in names_in(entry / ATTEMPTS) if not _MOVED_LABEL.fullmatch(name))
+
+
+def last_moved(entry: Path) -> int:
+    """The highest number of an attempt that was moved aside; 0 if none was."""
+    matches = (_MOVED_LABEL.fullmatch(name) for name in names_in(entry / ATTEMPTS))
+    return max((int(match[1]) for match in matches if match), default=0)

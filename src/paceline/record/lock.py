@@ -1,0 +1,136 @@
+"""Who runs a session: its lock, and the marks by which commands are found whose runner was killed."""
+
+import fcntl
+import json
+import os
+import secrets
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from errno import ENOLCK, EOPNOTSUPP
+from pathlib import Path
+from typing import Any
+
+from paceline.errors import SessionError
+from paceline.record import codec
+from paceline.record.events import utc_now
+from paceline.record.layout import DATA_SETUP, LOCK, RUNNING, names_in
+
+# A process id alone does not tell two runners apart: containers that share a disk often have the same.
+RUNNER = secrets.token_hex(8)
+
+
+class SessionLock:
+    """Keeps other runners out of a session for as long as this process lives."""
+
+    def __init__(self, session_dir: Path) -> None:
+        self._session_dir = session_dir
+        self._fd: int | None = None
+
+    def take(self) -> bool:
+        """Lock the session and name its owner; False if this object holds it already."""
+        if self._fd is not None:
+            return False
+        fd = _open_lock(self._session_dir)
+        if _try_lock(fd) is False:
+            os.close(fd)
+            raise _locked(self._session_dir)
+        owner = codec.dump({"pid": os.getpid(), "host": socket.gethostname(), "runner": RUNNER})
+        os.ftruncate(fd, os.pwrite(fd, owner, 0))
+        self._fd = fd
+        return True
+
+    def release(self) -> None:
+        """Let others in, and leave a lock file that says all ended well."""
+        if self._fd is not None:
+            with suppress(OSError):
+                os.ftruncate(self._fd, 0)
+            os.close(self._fd)
+            self._fd = None
+
+
+def write_marker(entry: Path, run_id: str) -> None:
+    """Note in an entry's directory by which mark the processes of its command are known."""
+    marker = {"run_id": run_id, "pid": os.getpid(), "started_at": utc_now(), "runner": RUNNER}
+    (entry / RUNNING).write_bytes(codec.dump(marker))
+
+
+def remove_marker(entry: Path) -> None:
+    (entry / RUNNING).unlink(missing_ok=True)
+
+
+def stale_run_ids(session_dir: Path) -> list[str]:
+    """The marks of commands that a runner, now dead, had started and did not see end."""
+    if not _was_abandoned(session_dir):
+        return []
+    return [marker["run_id"] for _, marker in _foreign_markers(session_dir)]
+
+
+def clear_stale(session_dir: Path) -> None:
+    """Forget what `stale_run_ids` told, once those processes are gone."""
+    if not _was_abandoned(session_dir):
+        return
+    for path, _ in list(_foreign_markers(session_dir)):
+        path.unlink(missing_ok=True)
+    if _read_small(session_dir / LOCK).get("runner") != RUNNER:
+        fd = _open_lock(session_dir)
+        if _try_lock(fd):  # Else a runner took the session up just now, and its name must stay.
+            os.ftruncate(fd, 0)
+        os.close(fd)
+
+
+def _foreign_markers(session_dir: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    setups = session_dir / DATA_SETUP
+    for parent in (session_dir, setups):
+        for name in names_in(parent):
+            path = parent / name / RUNNING
+            marker = _read_small(path)
+            if isinstance(marker.get("run_id"), str) and marker.get("runner") != RUNNER:
+                yield path, marker
+
+
+def _was_abandoned(session_dir: Path) -> bool:
+    """Whether a runner has died in this session: it is named in the lock file and does not hold it."""
+    owner = _read_small(session_dir / LOCK)
+    if not owner:
+        return False
+    if owner.get("runner") == RUNNER:
+        return True
+    try:
+        fd = os.open(session_dir / LOCK, os.O_RDWR)
+    except OSError:  # Somebody else's session that we may only read.
+        return False
+    try:
+        return _try_lock(fd) is True
+    finally:
+        os.close(fd)
+
+
+def _open_lock(session_dir: Path) -> int:
+    try:
+        return os.open(session_dir / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError as error:
+        raise SessionError(f"cannot lock the session {session_dir}: {error.strerror or error}") from error
+
+
+def _try_lock(fd: int) -> bool | None:
+    """Whether the lock is ours now; None on a file system that has no locks."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        return None if error.errno in (ENOLCK, EOPNOTSUPP) else False
+    return True
+
+
+def _locked(session_dir: Path) -> SessionError:
+    owner = _read_small(session_dir / LOCK)
+    who = f"process {owner['pid']} on {owner.get('host')}" if "pid" in owner else "another process"
+    return SessionError(f"session {session_dir.name} is being run by {who}: wait for it, or end it first")
+
+
+def _read_small(path: Path) -> Mapping[str, Any]:
+    try:
+        data = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}

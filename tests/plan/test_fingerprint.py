@@ -1,0 +1,135 @@
+"""A fingerprint changes with what decides the result, and with nothing else."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.fingerprint import FileHashes, fingerprint
+from paceline.model import Case, Limits, Requirement, Resources
+from plan.suites import Planner, entry
+
+CASE = Case(
+    name="a[x=1]",
+    entry="a",
+    key="a[x=1]",
+    params={"x": 1, "y": "z"},
+    argv=("run", "--n", "1"),
+    env={"A": "1", "B": "2"},
+    cluster={"num_cpus": 2, "num_gpus": 0},
+    requirements=(Requirement(metric="m", kind="max_value", bound=1.5),),
+)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "b"},
+        {"params": {"x": 2, "y": "z"}},
+        {"params": {"x": "1", "y": "z"}},
+        {"version": "2"},
+        {"argv": ("run", "--n", "2")},
+        {"argv": ("run", "--n 1")},
+        {"env": {"A": "1", "B": "3"}},
+        {"cwd": "/x"},
+        {"timeout_s": 1.0},
+        {"resources": Resources(cpus=2)},
+        {"limits": Limits(processes=1)},
+        {"cluster": {"num_cpus": 3, "num_gpus": 0}},
+        {"cluster": None},
+        {"requirements": ()},
+        {"requirements": (Requirement(metric="m", kind="max_value", bound=1.5, severity="warn"),)},
+        {"repeat": 2},
+        {"warmup": 1},
+    ],
+)
+def test_it_changes_with_what_decides(change: dict[str, Any]) -> None:
+    assert fingerprint(replace(CASE, **change)) != fingerprint(CASE)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"params": {"y": "z", "x": 1}},
+        {"env": {"B": "2", "A": "1"}},
+        {"cluster": {"num_gpus": 0, "num_cpus": 2}},
+        {"tags": ("t",)},
+        {"retries": 3},
+        {"needs": ("other",)},
+    ],
+)
+def test_it_stays_with_what_does_not(change: dict[str, Any]) -> None:
+    assert fingerprint(replace(CASE, **change)) == fingerprint(CASE)
+
+
+def test_it_is_the_same_in_every_release() -> None:
+    # Sessions that were begun by an older release must be resumed by a newer one.
+    assert fingerprint(CASE) == "0fcf4b184ab06608f323fe0029148ab45d4bba7145494f367f16b80cde6fe681"
+
+
+def test_the_script_counts_by_its_content(tmp_path: Path) -> None:
+    script = tmp_path / "x.py"
+    script.write_text("1")
+    first = FileHashes().of(str(script))
+    script.write_text("2")
+    hashes = FileHashes()
+    second = hashes.of(str(script))
+    assert first != second
+    script.write_text("3")
+    assert hashes.of(str(script)) == second
+    assert fingerprint(CASE, script_hash=first) != fingerprint(CASE, script_hash=second)
+
+
+@given(st.dictionaries(TEXTS, TEXTS), st.lists(TEXTS), st.randoms())
+def test_the_order_of_mappings_never_counts(env: dict[str, str], argv: list[str], random: Any) -> None:
+    items = list(env.items())
+    random.shuffle(items)
+    first = replace(CASE, env=env, argv=tuple(argv))
+    assert fingerprint(first) == fingerprint(replace(first, env=dict(items)))
+
+
+@given(st.lists(TEXTS), st.lists(TEXTS))
+def test_different_arguments_differ(first: list[str], second: list[str]) -> None:
+    same = fingerprint(replace(CASE, argv=tuple(first))) == fingerprint(replace(CASE, argv=tuple(second)))
+    assert same == (first == second)
+
+
+PLACES = entry(
+    "args: '{session}/x {session_dir} {session_name} {results_dir} {artifacts_dir} {needs:s}'",
+    "env: {A: '{session_dir}/y', B: '{benchmark_results_path}'}",
+    "cwd: '{scratch_dir}'",
+    "needs: [s]",
+)
+
+
+def test_the_place_of_the_session_does_not_count(plan: Planner, tmp_path: Path) -> None:
+    text = "data_setups: [{name: s, command: [x]}]\n" + PLACES
+    first = plan(text, session="a", results_dir=tmp_path / "r1").cases[0]
+    second = plan(text, session="b", results_dir=tmp_path / "r2").cases[0]
+    assert first.argv != second.argv
+    assert first.fingerprint == second.fingerprint
+
+
+def test_a_new_token_makes_no_new_benchmark(plan: Planner) -> None:
+    text = "secrets: [PLAIN]\n" + entry(
+        "args: --t=${API_TOKEN} --p ${PLAIN} --v ${OTHER}", "env: {MY_KEY: '${SOMETHING}'}"
+    )
+
+    def made(**changes: str) -> str:
+        known = {"API_TOKEN": "token1", "PLAIN": "plain1", "OTHER": "other1", "SOMETHING": "some1"}
+        return plan(text, known | changes).cases[0].fingerprint
+
+    assert made() == made(API_TOKEN="token2") == made(PLAIN="plain2") == made(SOMETHING="some2")
+    assert made() != made(OTHER="other2")
+    assert made() == made(UNRELATED_KEY="other1")
+
+
+def test_the_script_of_a_plan_counts(plan: Planner, suite: Path) -> None:
+    before = plan(entry()).cases[0].fingerprint
+    assert plan(entry()).cases[0].fingerprint == before
+    (suite / "scripts" / "bench.py").write_text("changed")
+    assert plan(entry()).cases[0].fingerprint != before

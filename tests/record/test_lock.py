@@ -1,0 +1,87 @@
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from paceline.errors import SessionError
+from paceline.record.directory import SessionDir
+from paceline.record.lock import clear_stale, stale_run_ids
+from record.session_dirs import make_case, names_in
+
+HOLD_LOCK = """
+import sys
+from pathlib import Path
+from paceline.model import Case
+from paceline.record.directory import SessionDir
+directory = SessionDir.open(Path(sys.argv[1]))
+directory.lock()
+for name in sys.argv[2:]:
+    case = Case(name=name, entry=name, key=name, kind="data_setup" if name.startswith("setup") else "entry")
+    directory.prepare(case)
+    directory.mark_running(case, "id-of-" + name)
+print("locked", flush=True)
+sys.stdin.read()
+directory.unlock()
+"""
+
+
+def start_runner(path: Path, *running: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", HOLD_LOCK, str(path), *running]
+    runner = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert runner.stdout is not None
+    assert runner.stdout.readline() == "locked\n"
+    return runner
+
+
+class TestLock:
+    def test_a_second_runner_is_told_who_has_it(self, session_dir: SessionDir) -> None:
+        with start_runner(session_dir.path) as runner:
+            with pytest.raises(SessionError, match=f"s1 is being run by process {runner.pid} on "):
+                session_dir.lock()
+            runner.communicate("")
+        session_dir.lock()
+        session_dir.lock()
+        session_dir.unlock()
+        session_dir.unlock()
+
+    def test_what_a_killed_runner_left_is_known_until_cleared(self, session_dir: SessionDir) -> None:
+        with start_runner(session_dir.path, "one", "setup", "three") as runner:
+            assert stale_run_ids(session_dir.path) == []
+            clear_stale(session_dir.path)
+            runner.send_signal(signal.SIGKILL)
+        expected = ["id-of-one", "id-of-setup", "id-of-three"]
+        assert sorted(stale_run_ids(session_dir.path)) == expected
+        session_dir.lock()
+        assert sorted(stale_run_ids(session_dir.path)) == expected
+        clear_stale(session_dir.path)
+        assert stale_run_ids(session_dir.path) == []
+
+    def test_clearing_without_resuming_is_enough(self, session_dir: SessionDir) -> None:
+        with start_runner(session_dir.path, "one") as runner:
+            runner.send_signal(signal.SIGKILL)
+        clear_stale(session_dir.path)
+        assert stale_run_ids(session_dir.path) == []
+        session_dir.lock()
+
+    def test_a_runner_that_ended_well_left_nothing(self, session_dir: SessionDir) -> None:
+        with start_runner(session_dir.path, "one") as runner:
+            runner.communicate("")
+        assert stale_run_ids(session_dir.path) == []
+
+    def test_our_own_commands_are_not_stale(self, session_dir: SessionDir) -> None:
+        case = make_case()
+        session_dir.lock()
+        session_dir.prepare(case)
+        session_dir.mark_running(case, "mine")
+        assert stale_run_ids(session_dir.path) == []
+        session_dir.unmark_running(case)
+        session_dir.unmark_running(case)
+
+    def test_half_written_files_of_a_killed_runner_go_when_the_session_is_taken_up(
+        self, session_dir: SessionDir
+    ) -> None:
+        (session_dir.path / ".tmp-left").write_text("half")
+        session_dir.lock()
+        assert names_in(session_dir.path) == [".lock"]
