@@ -37,6 +37,8 @@ bench: $(DEV) ## Measure what Paceline itself costs
 
 reference: $(DEV) ## Write the pages of docs/ that are made from the code
 	$(BIN)/python -m paceline.cli.reference docs/cli.md
+	$(BIN)/python -m paceline.config.reference > docs/config.md
+	$(BIN)/python -c 'from paceline.metrics import reference; print(reference(), end="")' > docs/metrics.md
 
 lock: $(DEV) ## Pin the newest versions that pyproject.toml allows
 	$(UV) pip compile --universal --generate-hashes --upgrade --extra dev pyproject.toml \

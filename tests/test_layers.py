@@ -26,12 +26,8 @@ LAYERS: tuple[frozenset[str], ...] = (
 )
 # `config` lies under `plan` alone: the others of its neighbours' layer see nothing of it.
 KNOWS_CONFIG = frozenset({"cli", "session", "plan"})
-# Files beside plan.py and session.py that are parts of them.
-PARTS_OF = {
-    **dict.fromkeys(("cases", "commands", "drafts", "expansion", "fingerprint"), "plan"),
-    **dict.fromkeys(("matrix", "placeholders", "selection"), "plan"),
-    "session_files": "session",
-}
+# A file beside session.py that is a part of it.
+PARTS_OF = {"session_files": "session"}
 
 STANDARD_LIBRARY_ONLY = ("paceline.emit", "paceline.model", "paceline.errors")
 HEAVY = frozenset({"rich", "pydantic", "yaml", "psutil", "pynvml", "ray", "orjson", "numpy", "sqlalchemy"})

@@ -1,4 +1,4 @@
-"""The types that flow: config → plan → record → series → finding → report. Nothing here is changed after it was made."""
+"""The types that flow: config → plan → record → series → finding → report; none is changed after it was made."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -85,7 +85,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A requirement held against what was measured; `margin` is how far the value lies inside the bound (negative: outside)."""
+    """A requirement held against what was measured; a negative `margin` lies outside the bound."""
 
     metric: str
     kind: CheckKind

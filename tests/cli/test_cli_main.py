@@ -2,8 +2,10 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,29 @@ def test_a_reader_that_goes_away_is_no_error(place: Workplace) -> None:
     )
     os.close(writing)
     assert done.stderr == ""
+
+
+def test_an_interrupt_is_exit_130_and_no_traceback(place: Workplace) -> None:
+    pipe = place.path / "never-written.yaml"
+    os.mkfifo(pipe)
+    process = subprocess.Popen(place.command("plan", pipe), stderr=subprocess.PIPE, text=True)
+    writer = open_when_read(pipe)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    os.close(writer)
+    assert process.returncode == 130
+    assert "Traceback" not in errors
+
+
+def open_when_read(pipe: Path) -> int:
+    """Open a pipe for writing as soon as somebody reads from it."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
 
 def test_docs_cli_is_current(tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def test_noise(tmp_path: Path, data: bytes) -> None:
         check([tmp_path / name])
 
 
-@pytest.mark.parametrize("text", SUITES)
+@pytest.mark.parametrize("text", SUITES, ids=range(len(SUITES)))
 def test_the_files_are_whole_before(tmp_path: Path, text: str) -> None:
     (tmp_path / "a.yaml").write_text(text)
     (tmp_path / "b.yaml").write_text("defaults: {script: s.py}\nentries: [{name: another}]\n")

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.fingerprint import FileHashes, fingerprint
 from paceline.model import Case, Limits, Requirement, Resources
+from paceline.plan.fingerprint import FileHashes, fingerprint
 from plan.suites import Planner, entry
 
 CASE = Case(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from paceline.placeholders import Atom, fill, parse, split
+from paceline.plan.placeholders import Atom, fill, parse, split
 
 BRACED = st.text(st.sampled_from("{}${}ab_1:,. \"'-\\é"), max_size=40)
 WILD = st.one_of(BRACED, st.text(max_size=40).filter(lambda text: "\x00" not in text))

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.errors import SelectionError
-from paceline.selection import Candidate, Cycle, arrange, select, split_terms, take_shard
+from paceline.plan.selection import Candidate, Cycle, arrange, select, split_terms, take_shard
 
 
 def candidate(name: str, *needs: str, tags: tuple[str, ...] = ()) -> Candidate:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TextIO
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from paceline.model import Case, Check, Measurement, Plan, Record, Report, Scalar, Status
@@ -335,6 +335,8 @@ class TestFormat:
             "1e+20",
         ]
 
+    @example(10**400, "s")
+    @example(-(10**3000), None)
     @given(
         st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text()),
         st.sampled_from([None, "s", "bytes", "%"]),

@@ -129,6 +129,7 @@ def test_semaphores_of_the_cluster_go_with_it_and_no_others(
     ]
     for file in (*ours, *others):
         file.touch()
+    home.remove_semaphores()
     home.remove()
     assert sorted(tmp_path.iterdir()) == sorted(others)
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from paceline.run import script_output
 from paceline.run.script_output import ScriptOutput, read
+from workplace import Workplace
 
 
 def read_metrics(tmp_path: Path, content: str | bytes) -> ScriptOutput:
@@ -245,6 +246,43 @@ def test_a_hostile_pickle_is_one_line_and_the_metrics_count(
     assert problem.startswith("tasks.pkl: refused: ")
     assert "\n" not in problem
     assert not (tmp_path / "executed").exists()
+
+
+HOSTILE_SCRIPT = """
+import os, pickle, sys
+where = sys.argv[sys.argv.index("--benchmark-results-path") + 1]
+class Evil:
+    def __reduce__(self):
+        return os.system, ("touch " + sys.argv[2],)
+contents = {
+    "reducer": pickle.dumps([Evil()]),
+    "nesting": b"\\x80\\x04" + b"(" * 1_000_000 + b".",
+    "claim": b"\\x80\\x04\\x8e\\x00\\x00\\x00\\x40\\x00\\x00\\x00\\x00.",
+}
+open(where + "/tasks.pkl", "wb").write(contents[sys.argv[1]])
+open(where + "/metrics.json", "w").write('{"is_success": true}')
+"""
+
+HOSTILE_SUITE = """
+results_dir: results
+entries:
+  - name: hostile
+    script: hostile.py
+    args: "{matrix.kind} executed"
+    matrix: {kind: [reducer, nesting, claim]}
+"""
+
+
+def test_a_session_with_hostile_pickles_goes_on(place: Workplace) -> None:
+    place.write("scripts/hostile.py", HOSTILE_SCRIPT)
+    place.write("paceline.yaml", HOSTILE_SUITE)
+    done = place.run("run", "paceline.yaml", "--session-name", "s", "--json")
+    assert done.returncode == 0, done.stderr
+    for record in json.loads(done.stdout)["records"]:
+        assert record["status"] == "passed"
+        [line] = [warning for warning in record["warnings"] if warning.startswith("tasks.pkl")]
+        assert line.startswith("tasks.pkl: refused: ")
+    assert not (place.path / "executed").exists()
 
 
 def test_a_hostile_pickle_does_not_take_the_runners_memory(tmp_path: Path) -> None:

@@ -42,14 +42,13 @@ class StoredSession:
 
     def report(self) -> Report:
         """The report that the session's records make."""
+        missing = f"{self.unfinished:,} of {self.planned:,} cases have no record"
         return Report(
             plan=Plan(session=self.path.name, directory=self.path, cases=self.cases),
             records=SessionDir.open(self.path).records(self.cases),
             counts=self.counts,
             interrupted=self.counts[Status.INTERRUPTED] > 0,
-            unfinished=f"{self.unfinished:,} of {self.planned:,} cases have no record"
-            if self.unfinished
-            else "",
+            unfinished=missing if self.unfinished else "",
         )
 
 
@@ -59,9 +58,8 @@ def find_results_dir(given: Path | None) -> Path:
         return given
     if not Path(DEFAULT_CONFIG).is_file():
         return Path(DEFAULT_RESULTS_DIR)
-    from paceline.config.load import (
-        load,
-    )  # reading a configuration is what makes this slow; often it is not needed
+    # Bring pydantic and YAML, which showing a session by its path does not need.
+    from paceline.config.load import load
     from paceline.plan import find_results_dir as results_dir_of
 
     return results_dir_of(load([Path(DEFAULT_CONFIG)]))

@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 _ELSEWHERE = (LOGS, SCRATCH, layout.RAY_CLUSTER)
 _STAYS = frozenset({ATTEMPTS, RESULTS, RUNNING})
 
+DURABLE_FROM_S = 1.0
+"""From which run time on a record is forced to the disk: a shorter run is cheaper to repeat after a power cut."""
+
 
 class SessionDir:
     """A session's directory, and what is kept for each of its cases."""
@@ -187,7 +190,7 @@ class SessionDir:
             if earlier is not None and earlier.attempt != record.attempt:
                 self.move_aside(record.case, earlier.attempt)
         data = codec.dump_plain(codec.to_json(record), pretty=True, redactor=self._redactor)
-        write_atomic(entry / RECORD, data)
+        write_atomic(entry / RECORD, data, durable=record.exec_time_s >= DURABLE_FROM_S)
 
     def read_record(self, case: Case) -> Record | None:
         """A case's record; None if there is none, or (logged) none that can be read."""

@@ -4,6 +4,8 @@ import contextlib
 import os
 from pathlib import Path
 
+from paceline.record.layout import RESERVE
+
 RESERVE_BYTES = 1 << 20
 
 
@@ -11,7 +13,7 @@ class Reserve:
     """A file that is there only to be removed when space runs out."""
 
     def __init__(self, directory: Path) -> None:
-        self._path = directory / ".reserve"
+        self._path = directory / RESERVE
 
     def hold(self) -> bool:
         """Take the space; False when the disk does not have it."""

@@ -35,6 +35,7 @@ _PLAIN_SPELLINGS = str.maketrans(
         "–": "-",
     }
 )
+_FLOAT_BITS = 1000  # larger integers are no floats, and nobody reads their digits
 _BYTE_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 _ARROWS: Mapping[str | None, str] = {"higher": " ↑", "lower": " ↓"}
 _SIGNS: Mapping[str, str] = {"exact_value": "=", "min_value": "≥", "max_value": "≤"}
@@ -124,6 +125,8 @@ def quantity(value: Scalar, unit: str | None = None) -> str:
         return str(value).lower()
     if isinstance(value, str):
         return visible(value)[:40]
+    if isinstance(value, int) and value.bit_length() > _FLOAT_BITS:
+        return f"about {'-' if value < 0 else ''}1e{int(value.bit_length() * math.log10(2))}"
     if unit == "s":
         return duration(value)
     if unit == "bytes" and math.isfinite(value):
@@ -156,8 +159,11 @@ def unit_beside(name: str, unit: str | None) -> str | None:
 
 def _relative_spread(samples: tuple[Scalar, ...]) -> float | None:
     """Standard deviation over mean; `statistics` would cost more to import than a plan of 100 cases to print."""
-    numbers = [float(x) for x in samples if isinstance(x, int | float) and not isinstance(x, bool)]
-    mean = math.fsum(numbers) / len(numbers) if numbers else 0.0
+    try:
+        numbers = [float(x) for x in samples if isinstance(x, int | float) and not isinstance(x, bool)]
+        mean = math.fsum(numbers) / len(numbers) if numbers else 0.0
+    except OverflowError:
+        return None
     if len(numbers) < 2 or mean == 0 or not math.isfinite(mean):
         return None
     return math.dist(numbers, [mean] * len(numbers)) / math.sqrt(len(numbers) - 1) / abs(mean)

@@ -273,4 +273,3 @@ def _masked(measurement: Measurement, redactor: Redactor) -> Measurement:
     return replace(
         measurement, value=redactor.data(measurement.value), samples=redactor.data(measurement.samples)
     )
-

@@ -11,5 +11,9 @@ def machine_capacity() -> Capacity:
     cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    gpus = device_ids() if visible is None else tuple(part.strip() for part in visible.split(",") if part.strip())
+    gpus = (
+        device_ids()
+        if visible is None
+        else tuple(part.strip() for part in visible.split(",") if part.strip())
+    )
     return Capacity(cpus=cpus, memory_bytes=memory_bytes, gpus=gpus)

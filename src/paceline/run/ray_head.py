@@ -109,6 +109,7 @@ class Head:
         taken = self._ports.taken()
         if taken and self._ready:
             notes.append(f"still in use after the Ray cluster ended: port {', '.join(map(str, taken))}")
+        self._home.remove_semaphores()
         try:
             self._home.keep_logs(logs, redactor)
         except OSError as error:

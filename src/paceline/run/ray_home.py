@@ -59,10 +59,19 @@ class Home:
                 if file.is_file() and not file.is_symlink():
                     _move(file, target / file.relative_to(logs), redactor)
 
-    def remove(self) -> str | None:
-        """Remove it and the semaphores of its cluster; what is left of it, if anything is."""
+    def remove_semaphores(self) -> None:
+        """Ray names those of compiled graphs after its raylet's pid and the time, and leaves them when it is killed."""
+        logs = self.ray_dir.glob("session_2*/logs/raylet.out")
         with suppress(OSError):
-            _remove_semaphores(self.ray_dir, os.fstat(self._owner.fileno()).st_mtime_ns)
+            pids = {pid for log in logs if (pid := _raylet_pid(log))}
+            since_ns = os.fstat(self._owner.fileno()).st_mtime_ns
+            for file in SHARED_MEMORY.glob("sem.*") if pids else ():
+                match = _SEMAPHORE.fullmatch(file.name)
+                if match and int(match[1]) in pids and int(match[2]) >= since_ns:
+                    file.unlink(missing_ok=True)
+
+    def remove(self) -> str | None:
+        """Remove it; what is left of it, if anything is."""
         shutil.rmtree(self.path, ignore_errors=True)
         self._owner.close()
         return str(self.path) if self.path.exists() else None
@@ -112,16 +121,9 @@ def _remove_stale(path: Path) -> bool:
         return False
     with suppress(ValueError, KeyError, TypeError):
         leftovers.sweep([json.loads(owner.read())["run_id"]])
-    return Home(path, owner).remove() is None
-
-
-def _remove_semaphores(ray_dir: Path, since_ns: int) -> None:
-    """Ray names those of compiled graphs after its raylet's pid and the time, and leaves them when it is killed."""
-    pids = {pid for log in ray_dir.glob("session_2*/logs/raylet.out") if (pid := _raylet_pid(log))}
-    for file in SHARED_MEMORY.glob("sem.*") if pids else ():
-        match = _SEMAPHORE.fullmatch(file.name)
-        if match and int(match[1]) in pids and int(match[2]) >= since_ns:
-            file.unlink(missing_ok=True)
+    home = Home(path, owner)
+    home.remove_semaphores()
+    return home.remove() is None
 
 
 def _raylet_pid(log: Path) -> int | None:

@@ -308,9 +308,14 @@ def _serve(argv: Sequence[str]) -> None:
 def _end_with_parent(held: int) -> None:
     """Have the kernel end this process when the other end of a pipe closes, that is when the runner dies."""
     import fcntl
+    import select
 
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
     fcntl.fcntl(held, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(held, fcntl.F_SETFL, fcntl.fcntl(held, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([held], [], [], 0)[0]:
+        # It died before we asked.
+        os._exit(1)
 
 
 def _bound(memory_bytes: int, cpu_s: int) -> None:

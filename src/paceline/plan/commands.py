@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from paceline.config.schema import Config, DataSetup, Entry
-from paceline.expansion import Expansion, Location, Notes, Place
 from paceline.model import RUN_DIR, Scalar
-from paceline.placeholders import Template, parse, split
+from paceline.plan.expansion import Expansion, Location, Notes, Place
+from paceline.plan.placeholders import Template, parse, split
 
 RESULTS_FLAG = "--benchmark-results-path"
 RESULTS_PATH = "\x00results_path\x00"

@@ -7,10 +7,10 @@ from difflib import get_close_matches
 
 from paceline.config.schema import Entry
 from paceline.errors import Problem
-from paceline.expansion import Expansion, Notes, Place
-from paceline.matrix import Cell, MatrixError, expand, key_case, name_case
 from paceline.model import Scalar
-from paceline.selection import Candidate, Cycle, arrange
+from paceline.plan.expansion import Expansion, Notes, Place
+from paceline.plan.matrix import Cell, MatrixError, expand, key_case, name_case
+from paceline.plan.selection import Candidate, Cycle, arrange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,9 +12,9 @@ from paceline.config.containers import in_container, mounted
 from paceline.config.load import Loaded
 from paceline.config.variables import Unset
 from paceline.errors import Problem
-from paceline.matrix import write_scalar
 from paceline.model import Scalar
-from paceline.placeholders import Atom, Template, fill, parse
+from paceline.plan.matrix import write_scalar
+from paceline.plan.placeholders import Atom, Template, fill, parse
 from paceline.record.redact import is_secret_name
 
 Location = tuple[str | int, ...]

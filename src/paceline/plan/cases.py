@@ -4,20 +4,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from paceline.commands import RESULTS_PATH, Command, Filling, Recipe, Scripts, read_recipe
 from paceline.config.schema import DataSetup, Entry
 from paceline.config.schema import Requirement as Bounds
 from paceline.config.variables import Unset
-from paceline.drafts import Draft
 from paceline.errors import Problem
-from paceline.expansion import Expansion, Location, Notes
-from paceline.fingerprint import FileHashes, fingerprint
 from paceline.model import Case, CheckKind, Limits, Requirement, Resources, Source
+from paceline.plan.commands import RESULTS_PATH, Command, Filling, Recipe, Scripts, read_recipe
+from paceline.plan.directories import SESSION_DIR
+from paceline.plan.drafts import Draft
+from paceline.plan.expansion import Expansion, Location, Notes
+from paceline.plan.fingerprint import FileHashes, fingerprint
 from paceline.record.layout import DATA_SETUP, safe_name
 from paceline.record.redact import is_secret_name
-
-SESSION_DIR = "\x00session_dir\x00"
-"""Stands for the session's directory until the fingerprint, which must not depend on it, is made."""
 
 _CHECK_KINDS: tuple[CheckKind, ...] = ("exact_value", "min_value", "max_value")
 
@@ -113,7 +111,11 @@ class CaseBuilder:
         options = entry.ray if self._config.ray is None else self._config.ray_for(entry)
         if options is None:
             return None
-        given = {key: getattr(options, key) for key in options.model_fields_set}
+        given = {
+            key: getattr(options, key)
+            for key in type(options).model_fields
+            if key in options.model_fields_set
+        }
         cluster = {key: value for key, value in given.items() if value is not None}
         size = self._config.object_store_size if entry.object_store_size is None else entry.object_store_size
         if size is not None:

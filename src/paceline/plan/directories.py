@@ -1,0 +1,124 @@
+"""Where a session's files go, the names of those places in texts, and the link under which they are seen."""
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from paceline.config.load import Loaded
+from paceline.config.nodes import at
+from paceline.errors import ConfigError
+from paceline.model import RUN_DIR
+from paceline.plan.commands import RESULTS_PATH
+from paceline.plan.expansion import Expansion, Notes, Place
+from paceline.plan.placeholders import fill, parse
+
+SESSION_DIR = "\x00session_dir\x00"
+"""Stands for the session's directory until the fingerprint, which must not depend on it, is made."""
+
+_SESSION_NAME = "\x00session_name\x00"
+_RESULTS_DIR = "\x00results_dir\x00"
+_ARTIFACTS_DIR = "\x00artifacts_dir\x00"
+NAMES = {
+    "session": RUN_DIR,
+    "session_entry_dir": RUN_DIR,
+    "benchmark_results_path": RESULTS_PATH,
+    "scratch_dir": f"{RUN_DIR}/scratch",
+    "session_dir": SESSION_DIR,
+    "session_name": _SESSION_NAME,
+    "results_dir": _RESULTS_DIR,
+    "artifacts_dir": _ARTIFACTS_DIR,
+    "python": sys.executable,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Directories:
+    """Where a session's files go."""
+
+    session: str
+    results_dir: Path
+    artifacts_dir: Path | None
+
+    @property
+    def session_dir(self) -> Path:
+        return self.results_dir / self.session
+
+    @property
+    def marks(self) -> dict[str, str]:
+        artifacts = self.artifacts_dir or self.results_dir / "artifacts"
+        return {
+            SESSION_DIR: str(self.session_dir),
+            _SESSION_NAME: self.session,
+            _RESULTS_DIR: str(self.results_dir),
+            _ARTIFACTS_DIR: str(artifacts),
+        }
+
+
+def find_directories(expansion: Expansion, session: str, results_dir: Path | None) -> Directories:
+    """The directories of a session; a results directory given by the user goes before the configuration's."""
+    given = expansion.loaded.config.artifacts_dir
+    artifacts = None if given is None else _directory(expansion, "artifacts_dir", given)
+    results = results_dir.absolute() if results_dir else _results_dir(expansion)
+    return Directories(session=session, results_dir=results, artifacts_dir=artifacts)
+
+
+def _results_dir(expansion: Expansion) -> Path:
+    config = expansion.loaded.config
+    return _directory(expansion, "results_dir", config.results_dir)
+
+
+def _directory(expansion: Expansion, key: str, value: str) -> Path:
+    """A directory given at the top; placeholders are filled in, in one pass with its variables."""
+    if "{" not in value:
+        return Path(value).absolute()
+    notes = Notes()
+    node = at(expansion.loaded.tree, (key,))
+    text = expansion.expand(value if node.raw is None else node.raw, Place(location=(key,)), notes)
+    unset = [expansion.problem(one.path, str(one)) for one in notes.unset]
+    if notes.problems or unset:
+        raise ConfigError([*notes.problems, *unset])
+    return Path(text).absolute()
+
+
+def find_results_dir(loaded: Loaded, environ: Mapping[str, str] | None = None) -> Path:
+    """Where the configuration has sessions written."""
+    return _results_dir(Expansion(loaded, os.environ if environ is None else environ, {}))
+
+
+def viewer_url(expansion: Expansion, directories: Directories) -> str | None:
+    """The link to the session; the machine that serves it knows the host's paths."""
+    config = expansion.loaded.config
+    template = config.viewer_url_template
+    if template is None:
+        return config.viewer_url
+    known = {
+        "results_path": _on_host(expansion, str(directories.results_dir)),
+        "session_name": directories.session,
+        "session_path": _on_host(expansion, str(directories.session_dir)),
+    }
+    known |= {f"{name}_url": quote(value, safe="") for name, value in known.items()}
+    unknown = [part for part in parse(template) if not isinstance(part, str) and part.name not in known]
+    if unknown:
+        message = f"{unknown[0].text}: unknown placeholder; known are {', '.join(known)}"
+        raise ConfigError([expansion.problem(("viewer_url_template",), message)])
+    return fill(parse(template), lambda atom: known[atom.name])
+
+
+def _on_host(expansion: Expansion, path: str) -> str:
+    """A path inside the container as the host sees it; the longest mount wins."""
+    if not expansion.inside:
+        return path
+    mounts = [
+        (
+            expansion.path(item.name, inside=True, notes=Notes()),
+            expansion.path(item.name, inside=False, notes=Notes()),
+        )
+        for item in expansion.loaded.config.paths
+    ]
+    for inside, host in sorted(mounts, key=lambda mount: -len(mount[0])):
+        if path == inside or path.startswith(f"{inside.rstrip('/')}/"):
+            return host + path[len(inside.rstrip("/")) :]
+    return path

@@ -1,0 +1,72 @@
+"""The plan as others read it: as JSON, and what stands in its way."""
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
+
+from paceline.model import Case, Plan, SinkSpec
+from paceline.record.layout import entry_path
+
+
+class Masks(Protocol):
+    """What hides secrets in data."""
+
+    def data(self, value: Any) -> Any: ...
+
+
+def plan_errors(plan: Plan) -> tuple[str, ...]:
+    """Why cases and sinks are blocked, a line each: `file:line: entries[3] (name): …`."""
+    return tuple(plan.settings.get("errors", ()))
+
+
+def plan_json(plan: Plan, redactor: Masks) -> dict[str, Any]:
+    """The plan as `paceline plan --json` prints it, without secrets."""
+    shown: dict[str, Any] = redactor.data(
+        {
+            "session": plan.session,
+            "directory": str(plan.directory),
+            "setups": [_case_json(case, plan.directory) for case in plan.setups],
+            "cases": [_case_json(case, plan.directory) for case in plan.cases],
+            "sinks": [_sink_json(sink) for sink in plan.sinks],
+            "warnings": list(plan.warnings),
+            "errors": list(plan_errors(plan)),
+        }
+    )
+    return shown
+
+
+def _case_json(case: Case, directory: Path) -> dict[str, Any]:
+    run_dir = entry_path(directory, case)
+    return {
+        "name": case.name,
+        "key": case.key,
+        "params": dict(case.params),
+        "argv": [case.at(word, run_dir) for word in case.argv],
+        "env": sorted(case.env),
+        "cwd": case.at(case.cwd, run_dir) if case.cwd else None,
+        "timeout_s": case.timeout_s,
+        "resources": {
+            "cpus": case.resources.cpus,
+            "gpus": case.resources.gpus,
+            "memory_bytes": case.resources.memory_bytes,
+            "exclusive": case.resources.exclusive,
+        },
+        "ray": case.cluster,
+        "requirements": [asdict(requirement) for requirement in case.requirements],
+        "repeat": case.repeat,
+        "warmup": case.warmup,
+        "tags": list(case.tags),
+        "needs": list(case.needs),
+        "fingerprint": case.fingerprint,
+        "blocked": case.blocked,
+    }
+
+
+def _sink_json(sink: SinkSpec) -> dict[str, Any]:
+    return {
+        "name": sink.name,
+        "type": sink.type,
+        "required": sink.required,
+        "options": dict(sink.options),
+        "blocked": sink.blocked,
+    }
