@@ -18,7 +18,7 @@ from paceline.record.events import EventLog, utc_now
 from paceline.record.redact import Redactor
 from paceline.run.collectors import SystemCollector, make_collectors, write_samples
 from paceline.run.listener import Listener
-from paceline.run.outcome import Run, measurements, notes, usage_metrics, verdict
+from paceline.run.outcome import Run, measurements, merged_warnings, notes, usage_metrics, verdict
 from paceline.run.output import OutputLog
 from paceline.run.process import Command, Warden
 from paceline.run.scheduler import Grant
@@ -227,7 +227,7 @@ class _Attempt:
             returncode=last.exit.returncode,
             metrics=measurements(runs),
             params=last.output.params,
-            warnings=tuple(dict.fromkeys(note for run in runs for note in run.warnings)),
+            warnings=merged_warnings(runs),
         )
 
 

@@ -1,6 +1,8 @@
 """What the runs of a case come to: a status with a reason, and a measurement a metric."""
 
+import re
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from signal import Signals
@@ -10,6 +12,8 @@ from paceline.model import Case, Measurement, Scalar, Status
 from paceline.run.output import OutputLog
 from paceline.run.process import Exit, Usage
 from paceline.run.script_output import ScriptOutput
+
+_FIGURES = re.compile(r"\d[\d.,]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +67,21 @@ def notes(ended: Exit, output: ScriptOutput, log: OutputLog) -> tuple[str, ...]:
     if log.warning:
         said.append(log.warning)
     return tuple(said)
+
+
+def merged_warnings(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Each warning once, with how many further runs had it; figures in it may differ from run to run."""
+    first: dict[str, str] = {}
+    runs_with: Counter[str] = Counter()
+    for run in runs:
+        kinds = {_FIGURES.sub("#", text): text for text in run.warnings}
+        runs_with.update(list(kinds))
+        first = {**first, **{kind: text for kind, text in kinds.items() if kind not in first}}
+    return tuple(_with_count(text, runs_with[kind] - 1) for kind, text in first.items())
+
+
+def _with_count(text: str, further: int) -> str:
+    return f"{text} (and in {further} more runs)" if further else text
 
 
 def usage_metrics(usage: Usage) -> dict[str, float]:
