@@ -148,7 +148,7 @@ class _Index:
         if term.startswith("tag:"):
             known = [f"tag:{tag}" for tag in self._tags]
         else:
-            known = [*self._entries, *self._names]
+            known = list(dict.fromkeys([*self._entries, *self._names]))
         close = get_close_matches(term, known, 3)
         return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
 
