@@ -55,7 +55,7 @@ def test_everything_the_layout_promises_is_there(suite: Workplace) -> None:
         "benchmark_results/metrics.json",
     } <= inside
     assert {"benchmark_results/tasks.pkl", "resources.csv"} <= inside
-    assert "scratch" not in inside and "running.json" not in inside
+    assert "scratch" not in inside
     record = suite.record("s", "a")
     assert record["metrics"]["score"]["value"] == 3
     assert record["metrics"]["task_work_process_time_sum"]["direction"] == "lower"
@@ -399,8 +399,8 @@ def test_two_runners_cannot_share_a_session(suite: Workplace) -> None:
     suite.write("suite.yaml", "entries:\n  - {name: a, command: [sleep, '60']}\n")
     first = suite.start("run", "suite.yaml", "--session-name", "s")
     try:
-        lock = suite.path / "results/s/a/running.json"
-        while not lock.exists():
+        log = suite.path / "results/s/a/logs/stdout.log"
+        while not log.exists():
             assert first.poll() is None
         second = suite.run("run", "suite.yaml", "--resume", "s")
         assert second.returncode == 2 and "being run by" in second.stderr

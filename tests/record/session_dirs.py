@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from paceline.model import Case, Plan, Record, Status
+from paceline.model import RUN_DIR, Case, Plan, Record, Status
 
 
 def make_plan(tmp_path: Path, session: str = "s1", **changes: Any) -> Plan:
@@ -12,7 +12,9 @@ def make_plan(tmp_path: Path, session: str = "s1", **changes: Any) -> Plan:
 
 
 def make_case(name: str = "bench", **changes: Any) -> Case:
-    return Case(name=name, entry=name, key=name, argv=("script",), **changes)
+    """A case whose command is told of its directory, so that it gets scratch room."""
+    argv = ("script", f"--out={RUN_DIR}/scratch", f"{RUN_DIR}/benchmark_results")
+    return Case(**{"name": name, "entry": name, "key": name, "argv": argv, **changes})
 
 
 def make_record(case: Case, attempt: int = 1, **changes: Any) -> Record:

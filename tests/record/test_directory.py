@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import PacelineError, SessionError
-from paceline.model import Measurement, Plan, Status
+from paceline.model import RUN_DIR, Measurement, Plan, Status
 from paceline.record.directory import SessionDir, newest, sessions
 from paceline.record.redact import Redactor
 from record.session_dirs import make_case, make_plan, make_record
@@ -32,11 +32,17 @@ class TestCreate:
         with pytest.raises(SessionError, match=r"choose another place with --results-dir"):
             SessionDir.create(Plan(session="s1", directory=Path("/proc/results/s1")))
 
-    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
     def test_an_unwritable_place_is_one_clear_line(self, tmp_path: Path) -> None:
         (tmp_path / "results").mkdir(mode=0o555)
-        with pytest.raises(SessionError, match=r"Permission denied; choose another place with --results-dir"):
-            SessionDir.create(make_plan(tmp_path))
+        user = os.geteuid()
+        os.seteuid(user or 65534)  # root may write everywhere, so it becomes nobody for a moment
+        try:
+            with pytest.raises(
+                SessionError, match=r"Permission denied; choose another place with --results-dir"
+            ):
+                SessionDir.create(make_plan(tmp_path))
+        finally:
+            os.seteuid(user)
 
     def test_only_a_session_can_be_opened(self, tmp_path: Path, session_dir: SessionDir) -> None:
         assert SessionDir.open(session_dir.path).path == session_dir.path
@@ -82,6 +88,18 @@ class TestPrepare:
         assert (artifacts / "pip-freeze.txt").samefile(session_dir.path / "packages.txt")
         assert session_dir.artifacts(case) == ("artifacts/conda-explicit.txt", "artifacts/pip-freeze.txt")
         session_dir.link_packages(case)
+
+    def test_a_command_that_is_not_told_of_its_directory_gets_no_scratch(
+        self, session_dir: SessionDir
+    ) -> None:
+        case = make_case(argv=("script", "--benchmark-results-path", f"{RUN_DIR}/benchmark_results"))
+        assert not (session_dir.prepare(case) / "scratch").exists()
+
+    def test_a_command_whose_results_go_into_the_entry_itself_gets_scratch(
+        self, session_dir: SessionDir
+    ) -> None:
+        case = make_case(argv=("script", RUN_DIR), results_path=RUN_DIR)
+        assert (session_dir.prepare(case) / "scratch").is_dir()
 
     def test_scratch_is_kept_when_asked(self, session_dir: SessionDir) -> None:
         case = make_case(delete_scratch=False)

@@ -7,20 +7,21 @@ import pytest
 
 from paceline.errors import SessionError
 from paceline.record.directory import SessionDir
+from paceline.record.events import EventLog
 from paceline.record.lock import clear_stale, stale_run_ids
-from record.session_dirs import make_case, names_in
+from record.session_dirs import names_in
 
 HOLD_LOCK = """
 import sys
 from pathlib import Path
-from paceline.model import Case
 from paceline.record.directory import SessionDir
+from paceline.record.events import EventLog
 directory = SessionDir.open(Path(sys.argv[1]))
 directory.lock()
-for name in sys.argv[2:]:
-    case = Case(name=name, entry=name, key=name, kind="data_setup" if name.startswith("setup") else "entry")
-    directory.prepare(case)
-    directory.mark_running(case, "id-of-" + name)
+events = EventLog(directory.path / "events.jsonl")
+for name in ("over", *sys.argv[2:]):
+    events.write("run_started", run_id="id-of-" + name)
+events.write("run_ended", run_id="id-of-over")
 print("locked", flush=True)
 sys.stdin.read()
 directory.unlock()
@@ -47,14 +48,13 @@ class TestLock:
         session_dir.unlock()
 
     def test_what_a_killed_runner_left_is_known_until_cleared(self, session_dir: SessionDir) -> None:
-        with start_runner(session_dir.path, "one", "setup", "three") as runner:
+        with start_runner(session_dir.path, "one", "two", "three") as runner:
             assert stale_run_ids(session_dir.path) == []
             clear_stale(session_dir.path)
             runner.send_signal(signal.SIGKILL)
-        expected = ["id-of-one", "id-of-setup", "id-of-three"]
-        assert sorted(stale_run_ids(session_dir.path)) == expected
-        session_dir.lock()
-        assert sorted(stale_run_ids(session_dir.path)) == expected
+        expected = ["id-of-one", "id-of-two", "id-of-three"]
+        assert stale_run_ids(session_dir.path) == expected
+        assert stale_run_ids(session_dir.path) == expected
         clear_stale(session_dir.path)
         assert stale_run_ids(session_dir.path) == []
 
@@ -71,13 +71,9 @@ class TestLock:
         assert stale_run_ids(session_dir.path) == []
 
     def test_our_own_commands_are_not_stale(self, session_dir: SessionDir) -> None:
-        case = make_case()
         session_dir.lock()
-        session_dir.prepare(case)
-        session_dir.mark_running(case, "mine")
+        EventLog(session_dir.path / "events.jsonl").write("run_started", run_id="mine")
         assert stale_run_ids(session_dir.path) == []
-        session_dir.unmark_running(case)
-        session_dir.unmark_running(case)
 
     def test_half_written_files_of_a_killed_runner_go_when_the_session_is_taken_up(
         self, session_dir: SessionDir

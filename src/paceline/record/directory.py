@@ -13,8 +13,8 @@ from paceline.model import Case, Plan, Record
 from paceline.record import codec, layout
 from paceline.record.atomic import is_temporary, remove_temporary_files, write_all, write_atomic
 from paceline.record.events import end_torn_line
-from paceline.record.layout import ARTIFACTS, ATTEMPTS, LOGS, OUTPUT, RECORD, RESULTS, RUNNING, SCRATCH
-from paceline.record.lock import SessionLock, remove_marker, write_marker
+from paceline.record.layout import ARTIFACTS, ATTEMPTS, LOGS, OUTPUT, RECORD, RESULTS, SCRATCH
+from paceline.record.lock import SessionLock
 from paceline.record.packages import link_lists
 from paceline.record.redact import Redactor
 
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 # Large or temporary: kept under `artifacts_dir` when there is one.
 _ELSEWHERE = (LOGS, SCRATCH, layout.RAY_CLUSTER)
-_STAYS = frozenset({ATTEMPTS, RESULTS, RUNNING})
+_STAYS = frozenset({ATTEMPTS, RESULTS})
 
 DURABLE_FROM_S = 1.0
 """From which run time on a record is forced to the disk: a shorter run is cheaper to repeat after a power cut."""
@@ -38,6 +38,7 @@ class SessionDir:
         self._artifacts = artifacts_dir / path.name if artifacts_dir else None
         self._redactor = redactor
         self._lock = SessionLock(path)
+        self._last_entry: tuple[Case | None, Path] = (None, path)
 
     @classmethod
     def create(cls, plan: Plan, redactor: Redactor | None = None) -> Self:
@@ -72,7 +73,11 @@ class SessionDir:
         self._lock.release()
 
     def entry_dir(self, case: Case) -> Path:
-        return layout.entry_path(self.path, case)
+        known, path = self._last_entry  # asked a dozen times for each case in turn
+        if known is not case:
+            path = layout.entry_path(self.path, case)
+            self._last_entry = (case, path)
+        return path
 
     def prepare(self, case: Case) -> Path:
         """Make a case's directories for a new attempt; what an earlier attempt left is moved aside."""
@@ -81,7 +86,7 @@ class SessionDir:
             self.move_aside(case)
         directories = [ARTIFACTS]
         if case.runs == 1:
-            directories += layout.RUN_DIRS
+            directories += layout.run_dirs(case)
         if case.cluster is not None:
             directories += (LOGS, layout.RAY_CLUSTER)
         self._make_dirs(entry, dict.fromkeys(directories))
@@ -96,7 +101,7 @@ class SessionDir:
         if label is None:
             return entry
         directory = entry / ATTEMPTS / label
-        self._make_dirs(directory, layout.RUN_DIRS)
+        self._make_dirs(directory, layout.run_dirs(case))
         _link_to(directory / OUTPUT, f"{LOGS}/{OUTPUT}")
         _link_to(entry / OUTPUT, f"{ATTEMPTS}/{label}/{LOGS}/{OUTPUT}")
         return directory
@@ -131,8 +136,9 @@ class SessionDir:
         if not case.delete_scratch:
             return
         entry = self.entry_dir(case)
-        for directory in (entry, *(entry / ATTEMPTS / label for label in layout.run_labels(entry))):
-            _remove_tree(directory / SCRATCH)
+        if SCRATCH in layout.run_dirs(case):
+            for directory in (entry, *(entry / ATTEMPTS / label for label in layout.run_labels(entry))):
+                _remove_tree(directory / SCRATCH)
 
     def next_attempt(self, case: Case) -> int:
         """The number of the next attempt at a case: one more than any there has been."""
@@ -208,13 +214,6 @@ class SessionDir:
             write_all(fd, codec.dump(data, redactor=self._redactor) + b"\n")
         finally:
             os.close(fd)
-
-    def mark_running(self, case: Case, run_id: str) -> None:
-        """Note, before a command starts, by which mark its processes are known."""
-        write_marker(self.entry_dir(case), run_id)
-
-    def unmark_running(self, case: Case) -> None:
-        remove_marker(self.entry_dir(case))
 
 
 class RecordFiles(Sequence[Record]):

@@ -9,6 +9,9 @@ from typing import Any
 from paceline.record.codec import dump, load
 from paceline.record.redact import Redactor
 
+RUN_STARTED, RUN_ENDED = "run_started", "run_ended"
+"""Around every command, with the mark that its processes carry: what a killed runner left is found by these."""
+
 
 def utc_now() -> str:
     """The time as all our files have it: UTC, ISO 8601, milliseconds."""

@@ -7,19 +7,19 @@ import unicodedata
 from pathlib import Path
 
 from paceline.errors import SessionError
-from paceline.model import Case
+from paceline.model import RUN_DIR, Case
 from paceline.record.packages import CONDA, PACKAGES
 
 LOCK, RESERVE = ".lock", ".reserve"
 _PLANNED = ("config.yaml", "plan.json", "environment.json", PACKAGES, CONDA)
-_REPORTED = ("events.jsonl", "report.json", "report.md", "junit.xml")
+EVENTS = "events.jsonl"
+_REPORTED = (EVENTS, "report.json", "report.md", "junit.xml")
 SESSION_FILES = (*_PLANNED, *_REPORTED, LOCK, RESERVE)
 DATA_SETUP = "data_setup"
-RECORD, RESULTS, RUNNING, OUTPUT = "record.json", "results.jsonl", "running.json", "stdouterr.log"
+RECORD, RESULTS, OUTPUT = "record.json", "results.jsonl", "stdouterr.log"
 LOGS, ARTIFACTS, BENCHMARK_RESULTS, SCRATCH = "logs", "artifacts", "benchmark_results", "scratch"
 RAY_CLUSTER, ATTEMPTS = "ray_cluster", "attempts"
-ENTRY_FILES = (RECORD, RESULTS, RUNNING, OUTPUT, "resources.csv", "gpustats.csv")
-RUN_DIRS = (LOGS, BENCHMARK_RESULTS, SCRATCH)
+ENTRY_FILES = (RECORD, RESULTS, OUTPUT, "resources.csv", "gpustats.csv")
 ENTRY_DIRS = (LOGS, ARTIFACTS, BENCHMARK_RESULTS, SCRATCH, RAY_CLUSTER, ATTEMPTS)
 
 MAX_NAME_BYTES = 120
@@ -54,6 +54,15 @@ def entry_path(session_dir: Path, case: Case) -> Path:
     """The directory of a case inside its session's."""
     parent = session_dir / DATA_SETUP if case.kind == "data_setup" else session_dir
     return parent / safe_name(case.name)
+
+
+def run_dirs(case: Case) -> tuple[str, ...]:
+    """The directories of a run; scratch only for a command that is told where its directory is."""
+    inside = case.results_path.startswith(f"{RUN_DIR}/")
+    texts = (*case.argv, *case.env.values(), case.cwd or "")
+    others = (text.replace(case.results_path, "") if inside else text for text in texts if RUN_DIR in text)
+    told = any(RUN_DIR in text for text in others)
+    return (LOGS, BENCHMARK_RESULTS, SCRATCH) if told else (LOGS, BENCHMARK_RESULTS)
 
 
 def is_session(path: Path) -> bool:

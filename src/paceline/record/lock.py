@@ -5,7 +5,7 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from errno import ENOLCK, EOPNOTSUPP
 from pathlib import Path
@@ -13,8 +13,8 @@ from typing import Any
 
 from paceline.errors import SessionError
 from paceline.record import codec
-from paceline.record.events import utc_now
-from paceline.record.layout import DATA_SETUP, LOCK, RUNNING, names_in
+from paceline.record.events import RUN_ENDED, RUN_STARTED, read_events
+from paceline.record.layout import EVENTS, LOCK
 
 # A process id alone does not tell two runners apart: containers that share a disk often have the same.
 RUNNER = secrets.token_hex(8)
@@ -49,53 +49,34 @@ class SessionLock:
             self._fd = None
 
 
-def write_marker(entry: Path, run_id: str) -> None:
-    """Note in an entry's directory by which mark the processes of its command are known."""
-    marker = {"run_id": run_id, "pid": os.getpid(), "started_at": utc_now(), "runner": RUNNER}
-    (entry / RUNNING).write_bytes(codec.dump(marker))
-
-
-def remove_marker(entry: Path) -> None:
-    (entry / RUNNING).unlink(missing_ok=True)
-
-
 def stale_run_ids(session_dir: Path) -> list[str]:
     """The marks of commands that a runner, now dead, had started and did not see end."""
     if not _was_abandoned(session_dir):
         return []
-    return [marker["run_id"] for _, marker in _foreign_markers(session_dir)]
+    running: dict[str, None] = {}
+    for event in read_events(session_dir / EVENTS):
+        if event.get("event") == RUN_STARTED:
+            running[str(event.get("run_id"))] = None
+        elif event.get("event") == RUN_ENDED:
+            running.pop(str(event.get("run_id")), None)
+    return list(running)
 
 
 def clear_stale(session_dir: Path) -> None:
-    """Forget what `stale_run_ids` told, once those processes are gone."""
+    """Forget the dead runner, once the processes that `stale_run_ids` told of are gone."""
     if not _was_abandoned(session_dir):
         return
-    for path, _ in list(_foreign_markers(session_dir)):
-        path.unlink(missing_ok=True)
-    if _read_small(session_dir / LOCK).get("runner") != RUNNER:
-        fd = _open_lock(session_dir)
-        if _try_lock(fd):  # Else a runner took the session up just now, and its name must stay.
-            os.ftruncate(fd, 0)
-        os.close(fd)
-
-
-def _foreign_markers(session_dir: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    setups = session_dir / DATA_SETUP
-    for parent in (session_dir, setups):
-        for name in names_in(parent):
-            path = parent / name / RUNNING
-            marker = _read_small(path)
-            if isinstance(marker.get("run_id"), str) and marker.get("runner") != RUNNER:
-                yield path, marker
+    fd = _open_lock(session_dir)
+    if _try_lock(fd):  # Else a runner took the session up just now, and its name must stay.
+        os.ftruncate(fd, 0)
+    os.close(fd)
 
 
 def _was_abandoned(session_dir: Path) -> bool:
     """Whether a runner has died in this session: it is named in the lock file and does not hold it."""
     owner = _read_small(session_dir / LOCK)
-    if not owner:
+    if not owner or owner.get("runner") == RUNNER:
         return False
-    if owner.get("runner") == RUNNER:
-        return True
     try:
         fd = os.open(session_dir / LOCK, os.O_RDWR)
     except OSError:  # Somebody else's session that we may only read.

@@ -14,7 +14,7 @@ from typing import Any
 from paceline.errors import PacelineError
 from paceline.model import Case, Measurement, Record, Status
 from paceline.record.directory import SessionDir
-from paceline.record.events import EventLog, utc_now
+from paceline.record.events import RUN_ENDED, RUN_STARTED, EventLog, utc_now
 from paceline.record.redact import Redactor
 from paceline.run.collectors import SystemCollector, make_collectors, write_samples
 from paceline.run.listener import Listener
@@ -164,12 +164,12 @@ class _Attempt:
         system = SystemCollector()
         with OutputLog(run_dir / "logs", self._bench.redactor.stream) as log, ExitStack() as stack:
             self._log = log
-            self._bench.directory.mark_running(self._case, run_id)
+            self._bench.events.write(RUN_STARTED, case=self._case.name, label=label, run_id=run_id)
             for collector in collectors:
                 stack.enter_context(collector)
             with system:
                 ended = self._warden.run(command, log.write, cancelled=self._bench.stopping)
-        self._bench.directory.unmark_running(self._case)
+        self._bench.events.write(RUN_ENDED, run_id=run_id)
         sampling_fault = write_samples(run_dir / "resources.csv", ended.usage.samples)
         output = read(Path(self._case.at(self._case.results_path, run_dir)))
         status, reason = verdict(self._case, ended, output, log.tail(1))
