@@ -19,6 +19,7 @@ from paceline.record.packages import CONDA, PACKAGES
 from paceline.record.redact import Redactor
 from paceline.record.reserve import Reserve
 from paceline.run.leftovers import sweep
+from paceline.run.ray_home import sweep_stale
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -28,6 +29,7 @@ def remove_leftovers(results_dir: Path) -> None:
     for session_dir in sessions(results_dir):
         sweep(stale_run_ids(session_dir))
         clear_stale(session_dir)
+    sweep_stale()
 
 
 def write_start(plan: Plan, loaded: Loaded, directory: SessionDir, redactor: Redactor) -> Environment:

@@ -54,7 +54,7 @@ def test_everything_the_layout_promises_is_there(suite: Workplace) -> None:
         "benchmark_results/params.json",
         "benchmark_results/metrics.json",
     } <= inside
-    assert {"benchmark_results/tasks.pkl", "resources.csv"} <= inside
+    assert "benchmark_results/tasks.pkl" in inside
     assert "scratch" not in inside
     record = suite.record("s", "a")
     assert record["metrics"]["score"]["value"] == 3
@@ -68,6 +68,13 @@ def test_everything_the_layout_promises_is_there(suite: Workplace) -> None:
     )
     assert {"command", "returncode", "stdouterr_file"} <= set(line)
     assert line["success"] is True and line["tasks"] and Path(line["stdouterr_file"]).exists()
+
+
+def test_a_run_of_some_length_leaves_its_curve(suite: Workplace) -> None:
+    suite.write("suite.yaml", "entries:\n  - {name: a, command: [sleep, '0.3']}\n")
+    assert suite.run("run", "suite.yaml", "--session-name", "s").returncode == 0
+    curve = (suite.path / "results/s/a/resources.csv").read_text().splitlines()
+    assert curve[0] == "t_s,memory_bytes,cpu_s,processes" and len(curve) > 3
 
 
 def test_hierarchical_log_and_exit_code(suite: Workplace) -> None:

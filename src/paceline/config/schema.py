@@ -88,11 +88,9 @@ class RayOptions(Section):
     num_cpus: Count | None = Field(
         default=None, description="CPUs of the cluster; all of the machine by default."
     )
-    num_gpus: Count | None = Field(
-        default=None, description="GPUs of the cluster; `0` really gives none; found by Ray by default."
-    )
+    num_gpus: Count | None = Field(default=None, description="GPUs of the cluster; none by default.")
     enable_object_spilling: bool | None = Field(
-        default=None, description="Whether objects may be spilled to disk; Ray's own choice by default."
+        default=None, description="Whether objects may be spilled to disk; not by default."
     )
     object_store_memory: Bytes | None = Field(
         default=None, description="Size of the object store, in bytes or as `4GiB`."

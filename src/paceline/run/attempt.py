@@ -1,6 +1,5 @@
 """A case → a record: every path through here ends in exactly one."""
 
-import os
 import statistics
 import time
 import traceback
@@ -9,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paceline.errors import PacelineError
 from paceline.model import Case, Measurement, Record, Status
@@ -23,6 +22,13 @@ from paceline.run.output import OutputLog
 from paceline.run.process import Command, Warden
 from paceline.run.scheduler import Grant
 from paceline.run.script_output import read
+
+if TYPE_CHECKING:
+    from paceline.run.ray_cluster import RayCluster
+
+
+CURVE_FROM_S = 0.1
+"""From which run time on the samples are kept as a curve; shorter runs have a handful of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +104,7 @@ class _Attempt:
         self._grant = grant
         self._bench = bench
         self._log: OutputLog | None = None
+        self._cluster: RayCluster | None = None
         self._timings_s: dict[str, float] = {}
 
     def record(self) -> tuple[Record, Tasks]:
@@ -112,15 +119,20 @@ class _Attempt:
             if fault is None:
                 runs = self._run_all()
         self._bench.directory.clean(self._case)
-        self._timings_s["total"] = time.monotonic() - begun
+        self._timings_s |= {
+            "total": time.monotonic() - begun,
+            **(self._cluster.timings_s if self._cluster else {}),
+        }
         if fault is not None:
-            record = _blank(self._case, self._number, self._bench, Status.INFRA_ERROR, fault)
+            status = Status.INTERRUPTED if self._bench.stopping() else Status.INFRA_ERROR
+            record = _blank(self._case, self._number, self._bench, status, fault)
         else:
             record = self._combined(runs)
         complete = replace(
             record,
             started_at=started,
             command=tuple(command),
+            warnings=(*record.warnings, *(self._cluster.warnings if self._cluster else ())),
             timings_s={name: round(value, 6) for name, value in self._timings_s.items()},
             artifacts=self._bench.directory.artifacts(self._case),
         )
@@ -128,18 +140,22 @@ class _Attempt:
 
     def _start_cluster(self, stack: ExitStack, entry_dir: Path) -> str | None:
         """Start the entry's own Ray cluster if it has one; what went wrong, or None."""
-        self._cluster_env: Mapping[str, str] = {}
         if self._case.cluster is None:
             return None
         from paceline.run.ray_cluster import ClusterError, RayCluster
 
-        cluster = RayCluster(self._case.cluster, entry_dir / "ray_cluster", self._bench.environ)
-        stack.callback(lambda: self._timings_s.update(cluster.timings_s))
+        self._cluster = cluster = RayCluster(
+            self._case.cluster,
+            entry_dir / "ray_cluster",
+            self._environ(entry_dir),
+            cwd=self._cwd(entry_dir),
+            redactor=self._bench.redactor,
+            stopping=self._bench.stopping,
+        )
         try:
             stack.enter_context(cluster)
         except ClusterError as error:
             return str(error)
-        self._cluster_env = cluster.env
         return None
 
     def _run_all(self) -> list[Run]:
@@ -170,7 +186,9 @@ class _Attempt:
             with system:
                 ended = self._warden.run(command, log.write, cancelled=self._bench.stopping)
         self._bench.events.write(RUN_ENDED, run_id=run_id)
-        sampling_fault = write_samples(run_dir / "resources.csv", ended.usage.samples)
+        sampling_fault = ""
+        if ended.usage.wall_s >= CURVE_FROM_S:
+            sampling_fault = write_samples(run_dir / "resources.csv", ended.usage.samples)
         output = read(Path(self._case.at(self._case.results_path, run_dir)))
         status, reason = verdict(self._case, ended, output, log.tail(1))
         collected = {name: value for part in collectors for name, value in part.metrics().items()}
@@ -187,27 +205,35 @@ class _Attempt:
     def _command(self, run_dir: Path, run_id: str) -> Command:
         case = self._case
         results_path = Path(case.at(case.results_path, run_dir))
+        results_path.mkdir(parents=True, exist_ok=True)
         env = {
-            **self._bench.environ,
-            **self._cluster_env,
-            **{name: case.at(value, run_dir) for name, value in case.env.items()},
+            **self._environ(run_dir),
+            **(self._cluster.env if self._cluster else {}),
             "PACELINE_RESULTS_PATH": str(results_path),
             "PACELINE_SESSION": self._bench.session,
             "PACELINE_CASE": case.name,
             "PACELINE_RUN_ID": run_id,
         }
-        if case.resources.gpus:
-            env["CUDA_VISIBLE_DEVICES"] = ",".join(self._grant.gpus)
-        results_path.mkdir(parents=True, exist_ok=True)
         return Command(
             argv=self._argv(run_dir),
             env=env,
-            cwd=case.at(case.cwd, run_dir) if case.cwd else os.getcwd(),  # noqa: PTH109 - a string for a message
+            cwd=self._cwd(run_dir),
             timeout_s=case.timeout_s,
             grace_s=case.grace_s,
             max_processes=case.limits.processes,
             max_memory_bytes=case.limits.memory_bytes,
         )
+
+    def _environ(self, run_dir: Path) -> dict[str, str]:
+        """The user's environment, changed only as the entry says; its cluster's workers have it too."""
+        env = {**self._bench.environ}
+        env.update((name, self._case.at(value, run_dir)) for name, value in self._case.env.items())
+        if self._case.resources.gpus:
+            env["CUDA_VISIBLE_DEVICES"] = ",".join(self._grant.gpus)
+        return env
+
+    def _cwd(self, run_dir: Path) -> str:
+        return self._case.at(self._case.cwd, run_dir) if self._case.cwd else str(Path.cwd())
 
     def _argv(self, run_dir: Path) -> tuple[str, ...]:
         return tuple(self._case.at(word, run_dir) for word in self._case.argv)
