@@ -102,7 +102,7 @@ subprocess.run(["sh", "-c", f"cat {sys.argv[1]} > /dev/null"])
 
 
 def test_samples_tell_the_course_of_a_run(warden: Warden) -> None:
-    code = "import time; time.sleep(0.3); block = bytearray(30 << 20); time.sleep(0.4)"
+    code = "import time; time.sleep(0.3); block = bytearray(30 << 20); time.sleep(1.5)"
     usage = run_python(warden, code)[0].usage
     times = [t_s for t_s, _, _, _ in usage.samples]
     assert len(times) >= 4
