@@ -1,0 +1,1 @@
+"""Ways to run a pipeline; each is imported when it is used."""

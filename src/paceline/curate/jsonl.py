@@ -1,0 +1,77 @@
+"""JSON Lines in and out."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from paceline.curate.files import MAX_LINE_BYTES, FileRange, read_block, read_stream, too_long
+from paceline.curate.stage import Stage
+from paceline.curate.task import Origin, Reject, Task
+
+
+class JsonlReaderStage(Stage):
+    """A range of a file -> a task a line; blank lines are skipped, lines that are no JSON object are rejected."""
+
+    name = "jsonl_reader"
+
+    def __init__(self, *, max_line_bytes: int = MAX_LINE_BYTES) -> None:
+        self.max_line_bytes = max_line_bytes
+        self._entries = 0
+
+    def process(self, task: Task) -> Iterator[Task | Reject]:
+        part: FileRange = task.data
+        # A repeat is read and parsed anew each time: repeated input costs what as much different input would.
+        for _ in range(part.repeats):
+            yield from self._stream(part, task) if part.end is None else self._block(part, task)
+
+    def take_metrics(self) -> Mapping[str, float]:
+        entries, self._entries = self._entries, 0
+        return {"entries": float(entries)}
+
+    def _block(self, part: FileRange, task: Task) -> Iterator[Task | Reject]:
+        block = read_block(part, max_line_bytes=self.max_line_bytes)
+        offset = block.offset
+        for line in block.lines:
+            if line and not line.isspace():
+                yield self._parse(line, Origin(path=part.path, offset=offset), task)
+            offset += len(line) + 1
+        if block.too_long_at is not None:
+            self._entries += 1
+            yield too_long(self.name, Origin(path=part.path, offset=block.too_long_at), self.max_line_bytes)
+
+    def _stream(self, part: FileRange, task: Task) -> Iterator[Task | Reject]:
+        for number, line in read_stream(part.path, max_line_bytes=self.max_line_bytes):
+            origin = Origin(path=part.path, line=number)
+            if line is None:
+                self._entries += 1
+                yield too_long(self.name, origin, self.max_line_bytes)
+            elif not line.isspace():
+                yield self._parse(line, origin, task)
+
+    def _parse(self, line: bytes, origin: Origin, task: Task) -> Task | Reject:
+        self._entries += 1
+        try:
+            data = orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            return self._refuse(origin, why_not_json(line, error))
+        if not isinstance(data, dict):
+            return self._refuse(origin, "the line is not a JSON object")
+        return Task(data, task.dataset_name, "", origin, len(line))
+
+    def _refuse(self, origin: Origin, reason: str) -> Reject:
+        return Reject(stage=self.name, reason=reason, origin=origin, label=str(origin))
+
+
+def why_not_json(line: bytes, error: orjson.JSONDecodeError) -> str:
+    """The reason in terms of the file: which byte is not UTF-8, or where the JSON breaks."""
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError as decode_error:
+        return f"not UTF-8: byte {decode_error.start + 1} of the line"
+    return f"not JSON: {error.msg} (column {error.colno})"
+
+
+def dump_lines(records: Sequence[Mapping[str, Any]]) -> bytes:
+    """Records as JSON Lines."""
+    return b"".join(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
