@@ -8,9 +8,9 @@ import pytest
 import zstandard
 
 from paceline.curate import LocalExecutor, Pipeline, PipelineError
+from paceline.curate.alm import ALMManifestReader
 from paceline.curate.files import FileRange, LineNumbers, cut, list_files, read_block
 from paceline.curate.jsonl import JsonlReaderStage
-from paceline.curate.alm import ALMManifestReader
 from paceline.curate.rejects import numbered
 
 

@@ -1,7 +1,7 @@
 """Finding input files, cutting them into ranges, and reading the whole lines of a range.
 
-Plain files are cut at any byte; a range owns the lines that *begin* in it. Compressed files cannot be entered in the
-middle: each is one range, read as a stream.
+Plain files are cut at any byte; a range owns the lines that *begin* in it. Compressed files cannot be entered
+in the middle: each is one range, read as a stream.
 """
 
 import gzip
@@ -80,7 +80,7 @@ def cut(path: str, size_bytes: int, range_bytes: int) -> Iterator[FileRange]:
 
 
 def repeat(piece: FileRange, factor: int, range_bytes: int, file_bytes: int) -> Iterator[FileRange]:
-    """The same range several times, as units of about `range_bytes` so that repeats are shared out as well."""
+    """The same range several times, in units of about `range_bytes`, so that repeats are shared out too."""
     length = max(1, (file_bytes if piece.end is None else piece.end) - piece.start)
     step = max(1, range_bytes // length)
     for begin in range(0, factor, step):
@@ -89,7 +89,7 @@ def repeat(piece: FileRange, factor: int, range_bytes: int, file_bytes: int) -> 
 
 
 def list_files(paths: Sequence[str], suffixes: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Every file with its size, in a fixed order; a directory is searched for the suffixes, also compressed."""
+    """Every file with its size, in a fixed order; directories are searched for the suffixes."""
     wanted = tuple(suffix + tail for suffix in suffixes for tail in ("", *COMPRESSED))
     for path in paths:
         found = _list_remote(path, wanted) if "://" in path else _list_local(path, wanted)

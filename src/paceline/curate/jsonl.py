@@ -11,7 +11,7 @@ from paceline.curate.task import Origin, Reject, Task
 
 
 class JsonlReaderStage(Stage):
-    """A range of a file -> a task a line; blank lines are skipped, lines that are no JSON object are rejected."""
+    """A range of a file -> a task a line; blank lines are skipped, what is no JSON object is rejected."""
 
     name = "jsonl_reader"
 

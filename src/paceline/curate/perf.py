@@ -38,7 +38,7 @@ def distinct(perfs: Iterable[StagePerf]) -> list[StagePerf]:
 
 
 def aggregate(perfs: Iterable[StagePerf], *, pipeline: str = "") -> dict[str, float]:
-    """`task_[<pipeline>_]<stage>_<metric>_{sum,mean,std}` over all batches; `std` is that of the population."""
+    """`task_[<pipeline>_]<stage>_<metric>_{sum,mean,std}` over all batches (`std` of the population)."""
     columns: dict[str, list[float]] = {}
     prefix = f"task_{pipeline}_" if pipeline else "task_"
     for perf in distinct(perfs):

@@ -41,7 +41,7 @@ class RejectLog:
 
 
 def numbered(rejects: Iterable[Reject]) -> Iterator[Reject]:
-    """The same rejects with line numbers in place of byte offsets; sorted input needs one pass over each file."""
+    """The same rejects with line numbers for byte offsets; sorted ones need one pass over each file."""
     counters: dict[str, LineNumbers] = {}
     for reject in rejects:
         origin = reject.origin

@@ -20,10 +20,10 @@ class Resources:
 class Stage:
     """One step: override `process`, or `process_batch` where many tasks together are cheaper than one by one.
 
-    `process` gives a task, several (also lazily), or None to drop the input; it raises `BadRecord` for an input
-    that cannot be used, or gives a `Reject` among its products. `inputs` and `outputs` name fields that the
-    payload must have before and after. A stage that `splits` makes the units of parallel work (it lists files, say):
-    where such stages lead a pipeline they run in the driver. Stages are pickled to their workers.
+    `process` gives a task, several (also lazily), or None to drop the input; it raises `BadRecord` for an
+    input that cannot be used, or gives a `Reject` among its products. `inputs` and `outputs` name fields that
+    the payload must have before and after. A stage that `splits` makes the units of parallel work (it lists
+    files, say): where such stages lead a pipeline they run in the driver. Stages are pickled to workers.
     """
 
     name: str = ""
@@ -41,7 +41,7 @@ class Stage:
         """Called once in each worker before the first task."""
 
     def begin(self, unit: int, part: int) -> None:
-        """Called before each batch with its place in the input, which is the same if the batch is done again."""
+        """Called before each batch with its place in the input; the same again if the batch is done again."""
 
     def process(self, task: Task) -> Products:
         raise PipelineError(f"stage {self.name} has neither process nor process_batch")

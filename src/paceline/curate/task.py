@@ -1,4 +1,4 @@
-"""What flows through a pipeline: tasks, the rejects that fall out of it, and the units work is handed out in."""
+"""What flows through a pipeline: tasks, what is rejected, and the units work is handed out in."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from paceline.curate.perf import StagePerf
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a record was read: `offset` in a plain file, `line` where offsets mean nothing (compressed files)."""
+    """Where a record was read: `offset` in a plain file, `line` in a compressed one."""
 
     path: str
     offset: int | None = None
@@ -26,8 +26,8 @@ class Task:
     """One payload on its way through the stages.
 
     `data` belongs to the stages; mappings in it may be shared between tasks, so a stage makes a new mapping
-    where it changes one. `stage_perf` holds what each stage cost for the batch this task came out of; tasks of one
-    batch share the same `StagePerf` objects.
+    where it changes one. `stage_perf` holds what each stage cost for the batch this task came out of; tasks
+    of one batch share the same `StagePerf` objects.
     """
 
     data: Any

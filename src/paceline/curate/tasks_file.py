@@ -11,24 +11,40 @@ from paceline.curate.task import Task
 
 
 def write_tasks(directory: Path, tasks: Iterable[Task]) -> None:
-    """Both files, each appearing whole or not at all; the pickle keeps shared costs shared."""
+    """Both files, each appearing whole or not at all.
+
+    The pickle holds plain dicts, so that reading it needs none of our classes; costs that tasks share are one
+    object in it. In the lines a batch's costs stand in full at its first task and are named by number after that.
+    """
     listed = list(tasks)
-    _replace(directory / "tasks.pkl", pickle.dumps(listed, protocol=4))
-    _replace(directory / "tasks.jsonl", dump_lines(list(task_lines(listed))))
+    _replace(directory / "tasks.pkl", pickle.dumps(_task_dicts(listed), protocol=4))
+    _replace(directory / "tasks.jsonl", dump_lines(list(_task_lines(listed))))
 
 
-def task_lines(tasks: Iterable[Task]) -> Iterator[dict[str, Any]]:
-    """A line a task; a batch's costs stand in full at its first task, later ones name them by number."""
+def _task_dicts(tasks: Iterable[Task]) -> list[dict[str, Any]]:
+    known: dict[int, dict[str, Any]] = {}
+    return [
+        {
+            "dataset_name": task.dataset_name,
+            "task_id": task.task_id,
+            "data": task.data,
+            "_stage_perf": [known.setdefault(id(perf), asdict(perf)) for perf in task.stage_perf],
+            "_metadata": dict(task.metadata),
+        }
+        for task in tasks
+    ]
+
+
+def _task_lines(tasks: Iterable[Task]) -> Iterator[dict[str, Any]]:
     numbers: dict[int, int] = {}
     for task in tasks:
-        costs: list[Any] = []
+        costs: list[dict[str, Any]] = []
         for perf in task.stage_perf:
-            known = numbers.get(id(perf))
-            if known is None:
-                numbers[id(perf)] = len(numbers)
-                costs.append({"id": len(numbers) - 1, **asdict(perf)})
+            if id(perf) in numbers:
+                costs.append({"id": numbers[id(perf)]})
             else:
-                costs.append({"id": known})
+                numbers[id(perf)] = len(numbers)
+                costs.append({"id": numbers[id(perf)], **asdict(perf)})
         yield {
             "task_id": task.task_id,
             "dataset_name": task.dataset_name,

@@ -11,7 +11,7 @@ from paceline.curate.perf import BYTES_PER_MB, StagePerf
 from paceline.curate.stage import Stage, overrides_batch, products
 from paceline.curate.task import Outcome, Reject, Task, Unit
 
-# A batch is cut at either bound, so that one unit (a whole compressed file, say) never sits in memory at once.
+# A batch is cut at either bound, so that a large unit (a compressed file, say) never sits in memory at once.
 BATCH_TASKS = 512
 BATCH_BYTES = 1_048_576
 

@@ -1,7 +1,7 @@
 """Windows of about the target length, one tried from each segment of a recording.
 
-The rules are in docs/curation.md. Every sum runs from left to right over Python floats, so that figures agree to
-the last digit with an implementation that adds segment by segment.
+The rules are in docs/curation.md. Every sum runs from left to right over Python floats, so that figures
+agree to the last digit with an implementation that adds segment by segment.
 """
 
 import sys
@@ -135,9 +135,9 @@ class _Scan:
     def run(self) -> tuple[list[dict[str, Any]], int]:
         """Try each segment as a start.
 
-        `spoken` sums up how long each speaker is heard in the window. Sums must be those of adding from left to
-        right: adding on the right keeps that, and taking away on the left disturbs only the speaker that leaves,
-        whose sum is made anew from `heard`.
+        `spoken` sums up how long each speaker is heard in the window. Sums must be those of adding from left
+        to right: adding on the right keeps that, and taking away on the left disturbs only the speaker that
+        leaves, whose sum is made anew from `heard`.
         """
         stage, (starts, ends, lengths, speakers) = self.stage, self.segments.columns()
         lower_s, upper_s, kept, uniform = stage.lower_s, stage.upper_s, self.kept, self.segments.uniform
@@ -241,7 +241,7 @@ class _Scan:
     def _truncate(
         self, stop: int, cut_s: float, members: list[dict[str, Any]], end: float, spoken: dict[Any, float]
     ) -> tuple[float, dict[Any, float]]:
-        """Let the segment at the stop, which reaches over the cut, join as far as it fits: new end and sums."""
+        """Let the segment at the stop, which reaches over the cut, join as far as it fits."""
         stage, speaker = self.stage, self.segments.speakers[stop]
         if self.segments.bandwidths[stop] < stage.min_bandwidth:
             return end, spoken
@@ -307,7 +307,7 @@ def _rank(spoken: dict[Any, float]) -> list[float]:
 
 def _strip(segments: list[dict[str, Any]], dropped: frozenset[str]) -> list[dict[str, Any]]:
     """The segments without the dropped fields; those that have none of them stay themselves."""
-    if not any([name in segment for name in dropped for segment in segments]):
+    if not [name for name in dropped for segment in segments if name in segment]:
         return segments
     return [
         segment

@@ -8,7 +8,7 @@ from paceline.curate.stage import CompositeStage, Stage
 
 
 class ALMManifestReader(CompositeStage):
-    """Manifest files (JSON Lines; a path, a directory, or several) -> a task an entry, `repeat_factor` times over."""
+    """Manifests (JSON Lines; a path, a directory, or several) -> a task an entry, `repeat_factor` times."""
 
     name = "alm_manifest_reader"
 

@@ -80,7 +80,7 @@ def _new(name: str) -> Any:
 
 
 def _pairs(windows: list[dict[str, Any]]) -> tuple[list[Pair], list[dict[str, Any]]]:
-    """(end, start) of every window that has segments, and those windows; nothing at all if a time is missing."""
+    """(end, start) of every window that has segments, and those windows; nothing if a time is missing."""
     filled = [window for window in windows if window.get("segments")]
     try:
         return [(window["segments"][-1]["end"], window["segments"][0]["start"]) for window in filled], filled
@@ -124,7 +124,7 @@ def _match(pairs: list[Pair], survivors: list[int]) -> list[int]:
     """The survivors and whatever rounds to the same times, in the windows' own order."""
     kept = set(survivors)
     starts = [start for _, start in pairs]
-    if all([after - before > _NEAR_S for before, after in pairwise(starts)]):
+    if not [1 for before, after in pairwise(starts) if after - before <= _NEAR_S]:
         return sorted(kept)
     order = sorted(range(len(pairs)), key=starts.__getitem__)
     starts.sort()

@@ -1,4 +1,4 @@
-"""The segments of one manifest entry as parallel lists, checked once, so that the window scan touches no dicts."""
+"""The segments of an entry as parallel lists, checked once, so that the window scan touches no dicts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

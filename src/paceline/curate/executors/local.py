@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -24,13 +25,13 @@ if TYPE_CHECKING:
 UNITS_PER_WORKER = 2
 # A unit whose worker died is tried once more: the machine may have been short of memory for a moment.
 MAX_DEATHS = 2
-# The collector is off while a worker works: outcomes hold no cycles and a pass over them costs more than they do. What
-# stages leave behind is collected every so many units.
+# The collector is off while a worker works: outcomes hold no cycles, and passes over them cost more than
+# making them. What stages leave behind is collected every so many units.
 UNITS_PER_COLLECTION = 32
 
 
 class LocalExecutor:
-    """Runs the stages in worker processes, or in this one if there is a single unit of work or `workers` is 1."""
+    """Runs the stages in worker processes, or in this one if there is one unit of work or one worker."""
 
     name = "local"
 
@@ -53,7 +54,7 @@ class LocalExecutor:
 
 def _start_method() -> str:
     """Fork is ten times faster than spawn, and safe only while this process has one thread."""
-    return "fork" if len(os.listdir("/proc/self/task")) == 1 else "spawn"
+    return "fork" if len(list(Path("/proc/self/task").iterdir())) == 1 else "spawn"
 
 
 def _run_here(stages: Sequence[Stage], units: Iterator[Unit]) -> Iterator[Outcome]:
@@ -149,7 +150,7 @@ class _Pool:
 
     def _start(self) -> None:
         ours, theirs = self._context.Pipe()
-        # A forked worker inherits our ends of all pipes; it closes them, or it would not notice that we are gone.
+        # A forked worker inherits our ends of all pipes; it closes them, to notice when we are gone.
         inherited = [ours, *(worker.pipe for worker in self._workers)] if self._forks else []
         process = self._context.Process(target=_work, args=(theirs, self._stages, inherited), daemon=True)
         process.start()
