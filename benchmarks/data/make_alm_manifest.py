@@ -2,9 +2,9 @@
 
     python benchmarks/data/make_alm_manifest.py --output manifest.jsonl --entries 10000 --seed 1
 
-Talk begins every two minutes and fills a part of them, so that windows of two minutes end in the next burst and must be
-truncated. No two entries are alike. `--hard` adds what real manifests have too: words, low bandwidth, segments of
-nobody, labels that are missing, low sample rates.
+Talk begins every two minutes and fills a part of them, so that windows of two minutes end in the next burst
+and must be truncated. No two entries are alike. `--hard` adds what real manifests have too: words, low
+bandwidth, segments of nobody, labels that are missing, low sample rates.
 """
 
 import argparse
@@ -17,10 +17,10 @@ import orjson
 
 from paceline import emit
 
-WORDS = (
-    "the plan for this quarter looks sound but we need more data before anyone signs it off today so let us hear "
-    "from the field team about delays costs and what customers said about new service levels in spring"
-).split()
+WORDS = tuple(
+    "the plan for this quarter looks sound but we need more data before anyone signs it off today so let us "  # noqa: SIM905
+    "hear from the field team about delays costs and what customers said about new service levels".split()
+)
 BURSTS_S = (0, 120, 240, 360, 480, 600)
 RATES = (16000, 16000, 22050, 44100, 48000)
 

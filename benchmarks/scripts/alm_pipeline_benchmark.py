@@ -4,8 +4,8 @@
         --input-manifest manifest.jsonl --executor local --repeat-factor 2000
     python benchmarks/scripts/alm_pipeline_benchmark.py --config benchmarks/curation.yaml
 
-Every entry is read, parsed, built and filtered in full, also repeated ones; the counts are taken from the finished
-entries. They stay in the workers unless `--output-manifest` asks for them.
+Every entry is read, parsed, built and filtered in full, also repeated ones; the counts are taken from the
+finished entries. They stay in the workers unless `--output-manifest` asks for them.
 """
 
 import argparse
@@ -33,10 +33,15 @@ DEFAULT_ENTRY = "alm_pipeline_xenna"
 def main(argv: Sequence[str]) -> int:
     try:
         args = parse_args(argv)
-        return run(args)
     except PacelineError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    try:
+        run(args)
+    except PacelineError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 def parse_args(argv: Sequence[str]) -> argparse.Namespace:
@@ -91,7 +96,7 @@ class Totals:
         return fsum(task.data["filtered_duration_s"] for task in self.tasks)
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> None:
     results = Path(emit.results_path())
     emit.params({name: _plain(value) for name, value in vars(args).items()})
     totals = Totals()
@@ -103,7 +108,6 @@ def run(args: argparse.Namespace) -> int:
         write_tasks(results, totals.tasks)
         raise
     write_results(results, totals, perf_counter() - started)
-    return 0
 
 
 def run_pipeline(args: argparse.Namespace, results: Path, totals: Totals) -> None:

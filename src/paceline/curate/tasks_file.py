@@ -14,7 +14,7 @@ def write_tasks(directory: Path, tasks: Iterable[Task]) -> None:
     """Both files, each appearing whole or not at all.
 
     The pickle holds plain dicts, so that reading it needs none of our classes; costs that tasks share are one
-    object in it. In the lines a batch's costs stand in full at its first task and are named by number after that.
+    object in it. In the lines a batch's costs stand in full at its first task and by number after that.
     """
     listed = list(tasks)
     _replace(directory / "tasks.pkl", pickle.dumps(_task_dicts(listed), protocol=4))
