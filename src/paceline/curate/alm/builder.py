@@ -135,49 +135,48 @@ class _Scan:
     def run(self) -> tuple[list[dict[str, Any]], int]:
         """Try each segment as a start.
 
-        `spoken` sums up how long each speaker is heard in the window. Sums must be those of adding from left
-        to right: adding on the right keeps that, and taking away on the left disturbs only the speaker that
-        leaves, whose sum is made anew from `heard`.
+        `heard` keeps the lengths of each speaker's segments in the window, in order, as the window slides:
+        their sums are those of adding from left to right, which running totals would not be.
         """
         stage, (starts, ends, lengths, speakers) = self.stage, self.segments.columns()
         lower_s, upper_s, kept, uniform = stage.lower_s, stage.upper_s, self.kept, self.segments.uniform
-        may_cut = len(starts) if stage.truncation else 0
+        may_cut, add_up = len(starts) if stage.truncation else 0, _add_up
         windows: list[dict[str, Any]] = []
-        spoken: dict[Any, float] = {}
         heard: dict[Any, list[float]] = {}
-        filled = index = 0
+        filled = 0
         for index, stop in enumerate(self._stops()):
             if stop < 0:
                 self._lose("lost_bw", "dur_lost_bw", index)
                 continue
-            if not uniform or filled < index or filled > stop:
-                spoken.clear()
+            if filled < index or filled > stop or not uniform:
                 heard.clear()
                 filled = index
             elif index and (speaker := speakers[index - 1]):
-                del heard[speaker][0]
-                if heard[speaker]:
-                    spoken[speaker] = _add_up(heard[speaker])
+                own = heard[speaker]
+                if len(own) > 1:
+                    del own[0]
                 else:
-                    del spoken[speaker], heard[speaker]
+                    del heard[speaker]
             while filled < stop:
-                if (speaker := speakers[filled]) in spoken:
-                    spoken[speaker] += lengths[filled]
+                if (speaker := speakers[filled]) in heard:
                     heard[speaker].append(lengths[filled])
                 elif speaker:
-                    spoken[speaker] = lengths[filled]
                     heard[speaker] = [lengths[filled]]
                 filled += 1
-            start, members, sums = starts[index], kept[index:stop], spoken
+            start, members, voices = starts[index], kept[index:stop], heard
             end = ends[stop - 1] if stop > index else start
             if stop < may_cut and starts[stop] < start + upper_s and ends[stop] - start > upper_s:
-                end, sums = self._truncate(stop, start + upper_s, members, end, spoken)
+                end, voices = self._truncate(stop, start + upper_s, members, end, heard)
             if not lower_s <= end - start <= upper_s or len(members) < 2:
                 self._lose_window(index, stop, members)
-            elif len(sums) < stage.min_speakers:
+            elif len(voices) < stage.min_speakers:
                 self._lose("lost_spk", "dur_lost_spk", index)
             else:
-                windows.append({"segments": members, "speaker_durations": _rank(sums)})
+                ranked = list(map(add_up, voices.values()))
+                ranked.sort(reverse=True)
+                ranked += _PADDING[len(ranked) :]
+                del ranked[SPEAKER_SLOTS:]
+                windows.append({"segments": members, "speaker_durations": ranked})
         return windows, self.truncation_events
 
     def _stops(self) -> list[int]:
@@ -239,15 +238,20 @@ class _Scan:
         return len(ends)
 
     def _truncate(
-        self, stop: int, cut_s: float, members: list[dict[str, Any]], end: float, spoken: dict[Any, float]
-    ) -> tuple[float, dict[Any, float]]:
+        self,
+        stop: int,
+        cut_s: float,
+        members: list[dict[str, Any]],
+        end: float,
+        heard: dict[Any, list[float]],
+    ) -> tuple[float, dict[Any, list[float]]]:
         """Let the segment at the stop, which reaches over the cut, join as far as it fits."""
         stage, speaker = self.stage, self.segments.speakers[stop]
         if self.segments.bandwidths[stop] < stage.min_bandwidth:
-            return end, spoken
+            return end, heard
         self.truncation_events += 1
-        if speaker == NO_SPEAKER or (speaker and speaker not in spoken and len(spoken) >= stage.max_speakers):
-            return end, spoken
+        if speaker == NO_SPEAKER or (speaker and speaker not in heard and len(heard) >= stage.max_speakers):
+            return end, heard
         start, words = self.segments.starts[stop], self.raw[stop].get("words")
         if words:
             cut = self._shorten(stop, _words_before(words, cut_s, stop))
@@ -257,9 +261,9 @@ class _Scan:
             cut = self._silent[stop] = self._shorten(stop, [])
         members.append(cut)
         end = cut["end"]
-        if not speaker or (end == start and speaker in spoken and self.segments.uniform):
-            return end, spoken
-        return end, {**spoken, speaker: spoken.get(speaker, 0) + (end - start)}
+        if not speaker or (end == start and speaker in heard and self.segments.uniform):
+            return end, heard
+        return end, {**heard, speaker: [*heard.get(speaker, ()), end - start]}
 
     def _shorten(self, stop: int, words: list[dict[str, Any]]) -> dict[str, Any]:
         """A copy that ends with the last word before the cut, or where it starts if no word does."""
@@ -297,12 +301,6 @@ class _Scan:
 
 def _rises(times: list[float]) -> bool:
     return times == sorted(times)
-
-
-def _rank(spoken: dict[Any, float]) -> list[float]:
-    ranked = sorted(spoken.values(), reverse=True)
-    count = len(ranked)
-    return ranked + _PADDING[count:] if count < SPEAKER_SLOTS else ranked[:SPEAKER_SLOTS]
 
 
 def _strip(segments: list[dict[str, Any]], dropped: frozenset[str]) -> list[dict[str, Any]]:
