@@ -5,7 +5,6 @@ import random
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from paceline.curate import LocalExecutor, Pipeline, PipelineError
 from paceline.curate.alm import ALMManifestReader
@@ -64,6 +63,7 @@ def test_bad_lines_are_rejected_by_number_and_the_rest_is_read(tmp_path: Path, e
     good = b'{"ok": true}'
     content = b"\r\n\n".join([good, *(line for line, _ in BAD_LINES), good]) + b"\n"
     path = tmp_path / f"m.jsonl{ending}"
+    zstandard = pytest.importorskip("zstandard")
     pack = {"": bytes, ".gz": gzip.compress, ".zst": zstandard.ZstdCompressor().compress}[ending]
     path.write_bytes(pack(content))
     result = Pipeline("p", [ALMManifestReader(str(path), range_bytes=16)]).run(LocalExecutor(workers=1))
@@ -96,8 +96,7 @@ def test_directories_are_searched_in_a_fixed_order(tmp_path: Path) -> None:
 
 
 def test_files_in_memory_are_read_through_fsspec() -> None:
-    import fsspec
-
+    fsspec = pytest.importorskip("fsspec")
     with fsspec.open("memory://manifests/m.jsonl", "wb") as file:
         file.write(b'{"a": 1}\n' * 100)
     reader = ALMManifestReader("memory://manifests/m.jsonl", range_bytes=90)

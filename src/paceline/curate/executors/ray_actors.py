@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from paceline.curate.errors import PipelineError, WorkerLost
@@ -41,59 +42,92 @@ class RayActorExecutor:
 
 
 class _Pool:
-    """Actors and the calls they hold."""
+    """Actors and the calls they hold.
+
+    An actor gets units only once it is up: the replacement of one whose node died may wait for a CPU for
+    ever, while the others go on.
+    """
 
     def __init__(self, ray: Any, stages: Sequence[Stage], size: int | None) -> None:
-        self._ray = ray
         cpus = max(stage.resources.cpus for stage in stages)
         gpus = max(stage.resources.gpus for stage in stages)
-        actor = ray.remote(UnitRunner).options(num_cpus=cpus, num_gpus=gpus, max_restarts=-1)
+        actor = ray.remote(UnitRunner).options(num_cpus=cpus, num_gpus=gpus)
+        self._ray = ray
         self._size = size or max(1, int(ray.cluster_resources().get("CPU", 1) / max(cpus, 0.01)))
         self._make: Callable[[], Any] = lambda: actor.remote(stages)
-        self._actors: list[Any] = []
-        self._calls: dict[Any, tuple[Unit, int]] = {}
+        self._starting: dict[Any, Any] = {}
+        self._held: dict[Any, list[Unit]] = {}
+        self._calls: dict[Any, tuple[Unit, Any]] = {}
         self._returned: list[Unit] = []
         self._deaths: Counter[int] = Counter()
 
     def run(self, units: Iterator[Unit]) -> Iterator[Any]:
-        while True:
-            self._hand_out(units)
-            if not self._calls:
-                return
-            done, _ = self._ray.wait(list(self._calls), num_returns=1)
+        self._returned = list(islice(units, self._size))[::-1]
+        for _ in self._returned:
+            self._start()
+        while self._hand_out(units):
+            done, _ = self._ray.wait([*self._calls, *self._starting], num_returns=1)
             for call in done:
-                unit, slot = self._calls.pop(call)
-                yield from self._collect(call, unit, slot)
+                if call in self._calls:
+                    yield from self._collect(call)
+                else:
+                    self._welcome(call)
 
-    def _hand_out(self, units: Iterator[Unit]) -> None:
-        held = Counter(slot for _, slot in self._calls.values())
+    def _start(self) -> None:
+        actor = self._make()
+        self._starting[actor.ready.remote()] = actor
+
+    def _hand_out(self, units: Iterator[Unit]) -> bool:
+        """Fill up the actors that are up, the emptiest first; whether there is anything to wait for."""
         for depth in range(UNITS_PER_ACTOR):
-            for slot in range(self._size):
-                if held[slot] > depth:
+            for actor, held in self._held.items():
+                if len(held) > depth:
                     continue
                 unit = self._returned.pop() if self._returned else next(units, None)
                 if unit is None:
-                    return
-                if slot == len(self._actors):
-                    self._actors.append(self._make())
-                self._calls[self._actors[slot].run.remote(unit)] = unit, slot
-                held[slot] += 1
+                    return bool(self._calls)
+                held.append(unit)
+                self._calls[actor.run.remote(unit)] = unit, actor
+        return bool(self._calls or self._returned)
 
-    def _collect(self, call: Any, unit: Unit, slot: int) -> Iterator[Any]:
+    def _welcome(self, call: Any) -> None:
+        actor = self._starting.pop(call)
+        try:
+            self._ray.get(call)
+        except self._ray.exceptions.RayActorError as error:
+            if not self._held and not self._starting:
+                raise WorkerLost(f"no actor can be started: {_first_line(error)}") from error
+            return
+        self._held[actor] = []
+
+    def _collect(self, call: Any) -> Iterator[Any]:
+        unit, actor = self._calls.pop(call)
         errors = self._ray.exceptions
         try:
-            yield self._ray.get(call)
-        except (errors.RayActorError, errors.ObjectLostError, errors.NodeDiedError) as error:
-            self._deaths[unit.index] += 1
-            if self._deaths[unit.index] >= MAX_DEATHS:
-                raise WorkerLost(
-                    f"actors died {MAX_DEATHS} times while they worked on {unit.label}: {_first_line(error)}"
-                ) from error
+            reply = self._ray.get(call)
+        except (errors.RayActorError, errors.ObjectLostError) as error:
             self._returned.append(unit)
-            self._actors[slot] = self._make()
+            self._bury(actor, error)
+            return
+        if actor in self._held:
+            self._held[actor].remove(unit)
+        yield reply
+
+    def _bury(self, actor: Any, error: Exception) -> None:
+        """Blame the first unit a dead actor held, which it was at work on; start another in its place."""
+        held = self._held.pop(actor, None)
+        if held is None:
+            return
+        self._ray.kill(actor)
+        self._deaths[held[0].index] += 1
+        if self._deaths[held[0].index] >= MAX_DEATHS:
+            raise WorkerLost(
+                f"actors died {MAX_DEATHS} times while they worked on {held[0].label}: {_first_line(error)}"
+            ) from error
+        self._start()
 
     def end(self) -> None:
-        for actor in self._actors:
+        for actor in [*self._held, *self._starting.values()]:
             self._ray.kill(actor)
 
 

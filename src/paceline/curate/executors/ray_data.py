@@ -41,7 +41,7 @@ def _dataset(ray: Any, stages: Sequence[Stage], rows: list[dict[str, bytes]]) ->
     try:
         import ray.data
     except ModuleNotFoundError:
-        raise MissingExtra("the ray_data executor", "curate") from None
+        raise MissingExtra("the ray_data executor", "ray") from None
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False

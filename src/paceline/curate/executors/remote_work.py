@@ -24,6 +24,9 @@ class UnitRunner:
         for stage in stages:
             stage.setup()
 
+    def ready(self) -> None:
+        """Answers when the stages are set up."""
+
     def run(self, unit: Unit) -> Reply:
         """The outcomes, or the error that ends the run: as a value, lest the engine wrap or retry it."""
         gc.disable()
