@@ -1,6 +1,7 @@
 """Byte ranges and the lines that begin in them."""
 
 import gzip
+import json
 import random
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from paceline.curate import LocalExecutor, Pipeline, PipelineError
 from paceline.curate.alm import ALMManifestReader
 from paceline.curate.files import FileRange, LineNumbers, cut, list_files, read_block
-from paceline.curate.jsonl import JsonlReaderStage
+from paceline.curate.jsonl import JsonlReaderStage, dump_lines
 from paceline.curate.rejects import numbered
 
 
@@ -55,6 +56,11 @@ BAD_LINES = [
     (b'{"a": "\xff"}', "not UTF-8: byte 8 of the line"),
     (b"[1, 2]", "the line is not a JSON object"),
     (b"[" * 5000, "not JSON"),
+    (b'{"a": ' + b"9" * 5000 + b"}", "not JSON: Exceeds the limit"),
+    (b'{"a": 1234567890123456789012, "b": NaN}', "not JSON: NaN is no number of JSON"),
+    (b'{"a": 1234567890123456789012, "b": 1e999}', "not JSON: 1e999 is beyond the range"),
+    (b'{"a": 1234567890123456789012, ', "not JSON"),
+    (b'{"a": 1234567890123456789012, "b": ' + b"[" * 90_000, "not JSON: maximum recursion depth"),
 ]
 
 
@@ -69,7 +75,7 @@ def test_bad_lines_are_rejected_by_number_and_the_rest_is_read(tmp_path: Path, e
     result = Pipeline("p", [ALMManifestReader(str(path), range_bytes=16)]).run(LocalExecutor(workers=1))
     assert [task.data for task in result] == [{"ok": True}] * 2
     found = [(reject.origin.line, reject.reason) for reject in numbered(result.rejects) if reject.origin]
-    assert [line for line, _ in found] == [3, 5, 7, 9, 11, 13]
+    assert [line for line, _ in found] == [3 + 2 * place for place in range(len(BAD_LINES))]
     for (_, reason), (_, expected) in zip(found, BAD_LINES, strict=True):
         assert reason.startswith(expected)
 
@@ -116,3 +122,13 @@ def test_line_numbers_can_be_asked_for_in_any_order(tmp_path: Path) -> None:
     lines = LineNumbers(str(path))
     assert [lines.at(offset) for offset in (0, 6, 2, 5)] == [1, 4, 2, 3]
     assert FileRange(path="f", start=0, end=1).repeats == 1
+
+
+def test_integers_of_any_size_are_kept_exactly(tmp_path: Path) -> None:
+    numbers = [2**63, 2**64 - 1, 2**64, -(2**70), 10**400, 0.12345678901234567890123]
+    path = tmp_path / "m.jsonl"
+    path.write_text("".join(json.dumps({"n": number, "d": {"é": [number]}}) + "\n" for number in numbers))
+    result = Pipeline("p", [ALMManifestReader(str(path))]).run(LocalExecutor(workers=1))
+    assert [task.data["n"] for task in result] == numbers
+    written = dump_lines([task.data for task in result])
+    assert [json.loads(line) for line in written.splitlines()] == [task.data for task in result]

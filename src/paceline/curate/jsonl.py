@@ -1,6 +1,8 @@
 """JSON Lines in and out."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 import orjson
@@ -52,8 +54,8 @@ class JsonlReaderStage(Stage):
     def _parse(self, line: bytes, origin: Origin, task: Task) -> Task | Reject:
         self._entries += 1
         try:
-            data = orjson.loads(line)
-        except orjson.JSONDecodeError as error:
+            data = parse_line(line)
+        except (ValueError, RecursionError) as error:
             return self._refuse(origin, why_not_json(line, error))
         if not isinstance(data, dict):
             return self._refuse(origin, "the line is not a JSON object")
@@ -63,15 +65,48 @@ class JsonlReaderStage(Stage):
         return Reject(stage=self.name, reason=reason, origin=origin, label=str(origin))
 
 
-def why_not_json(line: bytes, error: orjson.JSONDecodeError) -> str:
+def parse_line(line: bytes) -> Any:
+    """A JSON value, integers of any size exactly; NaN and infinity are no JSON."""
+    # orjson rounds integers beyond 64 bits to floats; they have 20 digits or more.
+    if _LONG_RUN in line.translate(_ALL_DIGITS_ZERO):
+        return json.loads(line, parse_constant=_refuse_constant, parse_float=_finite)
+    return orjson.loads(line)
+
+
+_ALL_DIGITS_ZERO = bytes.maketrans(b"0123456789", b"0000000000")
+_LONG_RUN = b"0" * 20
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"{text} is beyond the range of numbers")
+    return value
+
+
+def why_not_json(line: bytes, error: Exception) -> str:
     """The reason in terms of the file: which byte is not UTF-8, or where the JSON breaks."""
     try:
         line.decode("utf-8")
     except UnicodeDecodeError as decode_error:
         return f"not UTF-8: byte {decode_error.start + 1} of the line"
-    return f"not JSON: {error.msg} (column {error.colno})"
+    if isinstance(error, json.JSONDecodeError):
+        return f"not JSON: {error.msg} (column {error.colno})"
+    return f"not JSON: {error}"
 
 
 def dump_lines(records: Sequence[Mapping[str, Any]]) -> bytes:
     """Records as JSON Lines."""
-    return b"".join(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE) for record in records)
+    return b"".join(map(_dump_line, records))
+
+
+def _dump_line(record: Mapping[str, Any]) -> bytes:
+    try:
+        return orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE)
+    except orjson.JSONEncodeError:
+        # It writes no integers beyond 64 bits; what neither can write is an error still.
+        return json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode() + b"\n"
