@@ -1,5 +1,6 @@
 """Ray Data: units are rows of a dataset, and one map does all stages."""
 
+import logging
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -42,6 +43,8 @@ def _dataset(ray: Any, stages: Sequence[Stage], rows: list[dict[str, bytes]]) ->
         import ray.data
     except ModuleNotFoundError:
         raise MissingExtra("the ray_data executor", "ray") from None
+    # Its progress goes to the log as information; a run that works is to be quiet.
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False

@@ -48,8 +48,11 @@ class XennaExecutor:
 def _import_xenna() -> Any:
     try:
         from cosmos_xenna.pipelines import v1
+        from loguru import logger
     except ModuleNotFoundError:
         raise MissingExtra("the xenna executor", "xenna") from None
+    # It tells of each of its steps; a run that works is to be quiet.
+    logger.disable("cosmos_xenna")
     return v1
 
 
