@@ -42,7 +42,9 @@ def cluster() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(params=MAKERS)
+@pytest.fixture(
+    params=[pytest.param(name, marks=[] if name.startswith("local") else pytest.mark.ray) for name in MAKERS]
+)
 def executor(request: pytest.FixtureRequest) -> Executor:
     if not request.param.startswith("local"):
         request.getfixturevalue("cluster")

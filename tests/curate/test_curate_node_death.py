@@ -11,6 +11,7 @@ import pytest
 from paceline.curate import Pipeline, RayActorExecutor, RayDataExecutor, Stage, Task
 
 ray = pytest.importorskip("ray")
+pytestmark = pytest.mark.ray
 
 
 class Work(Stage):
