@@ -24,6 +24,9 @@ class Stage:
     input that cannot be used, or gives a `Reject` among its products. `inputs` and `outputs` name fields that
     the payload must have before and after. A stage that `splits` makes the units of parallel work (it lists
     files, say): where such stages lead a pipeline they run in the driver. Stages are pickled to workers.
+
+    A batch reaches `process_batch` whole, or in pieces of `batch_size`. A stage to which it is all the same how
+    tasks are grouped says so with `takes_any_group`, and gets them as they come; it may hold back until `finish`.
     """
 
     name: str = ""
@@ -31,6 +34,7 @@ class Stage:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     batch_size: int | None = None
+    takes_any_group: bool = False
     splits: bool = False
 
     def __init_subclass__(cls) -> None:
@@ -50,6 +54,10 @@ class Stage:
         """All products of some tasks, lazily."""
         for task in tasks:
             yield from products(self.process(task))
+
+    def finish(self) -> Iterable[Task | Reject]:
+        """Called after each batch: what the stage held back of it."""
+        return ()
 
     def take_metrics(self) -> Mapping[str, float]:
         """Custom figures since the last call; they join the `StagePerf` of the batch."""

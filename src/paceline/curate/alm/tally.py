@@ -1,7 +1,7 @@
 """What a run of the ALM pipeline is counted by, and its output manifest."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from math import fsum
 from pathlib import Path
 from uuid import uuid4
@@ -16,20 +16,34 @@ class ALMTallyStage(Stage):
 
     name = "alm_tally"
     inputs = ("windows", "filtered_windows", "filtered_dur")
+    takes_any_group = True
 
-    def process_batch(self, tasks: Sequence[Task]) -> Iterator[Task]:
-        entries = [task.data for task in tasks]
-        counts = {
-            "entries": len(entries),
-            "builder_windows": sum(len(entry["windows"]) for entry in entries),
-            "filtered_windows": sum(len(entry["filtered_windows"]) for entry in entries),
-            "filtered_duration_s": fsum(entry["filtered_dur"] for entry in entries),
-            "truncation_events": sum(entry.get("truncation_events", 0) for entry in entries),
-        }
-        first = tasks[0]
-        yield Task(
-            counts, first.dataset_name, first.label, first.origin, sum(task.size_bytes for task in tasks)
+    def begin(self, unit: int, part: int) -> None:
+        self._first: Task | None = None
+        self._durations_s: list[float] = []
+        self._counts = dict.fromkeys(
+            ("entries", "builder_windows", "filtered_windows", "truncation_events"), 0
         )
+        self._size_bytes = 0
+
+    def process_batch(self, tasks: Sequence[Task]) -> Iterable[Task]:
+        counts = self._counts
+        self._first = self._first or tasks[0]
+        for task in tasks:
+            entry = task.data
+            counts["builder_windows"] += len(entry["windows"])
+            counts["filtered_windows"] += len(entry["filtered_windows"])
+            counts["truncation_events"] += entry.get("truncation_events", 0)
+            self._durations_s.append(entry["filtered_dur"])
+            self._size_bytes += task.size_bytes
+        counts["entries"] += len(tasks)
+        return ()
+
+    def finish(self) -> Iterable[Task]:
+        if self._first is not None:
+            counts = {**self._counts, "filtered_duration_s": fsum(self._durations_s)}
+            first = self._first
+            yield Task(counts, first.dataset_name, first.label, first.origin, self._size_bytes)
 
 
 class ManifestWriterStage(Stage):
@@ -39,20 +53,27 @@ class ManifestWriterStage(Stage):
     """
 
     name = "manifest_writer"
+    takes_any_group = True
 
     def __init__(self, parts_dir: str) -> None:
         self.parts_dir = parts_dir
-        self._part = "0"
 
     def begin(self, unit: int, part: int) -> None:
         self._part = f"{unit:09d}-{part:06d}.jsonl"
+        self._lines: list[bytes] = []
 
-    def process_batch(self, tasks: Sequence[Task]) -> Iterator[Task]:
-        parts = Path(self.parts_dir)
-        draft = parts / f".{self._part}.{uuid4().hex}"
-        draft.write_bytes(dump_lines([task.data for task in tasks]))
-        draft.rename(parts / self._part)
-        yield from tasks
+    def process_batch(self, tasks: Sequence[Task]) -> Iterable[Task]:
+        self._lines.append(dump_lines([task.data for task in tasks]))
+        return tasks
+
+    def finish(self) -> Iterable[Task]:
+        if self._lines:
+            parts = Path(self.parts_dir)
+            draft = parts / f".{self._part}.{uuid4().hex}"
+            draft.write_bytes(b"".join(self._lines))
+            draft.rename(parts / self._part)
+            self._lines = []
+        return ()
 
 
 def join_parts(parts_dir: Path, target: Path) -> None:
