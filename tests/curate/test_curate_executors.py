@@ -158,3 +158,18 @@ def test_a_reject_ends_the_run_if_so_configured(executor: Executor, tmp_path: Pa
 
 def test_no_tasks_are_no_results(executor: Executor) -> None:
     assert len(Pipeline("empty", [DropOdd()]).run(executor, [])) == 0
+
+
+@pytest.mark.ray
+def test_a_private_cluster_listens_on_loopback_only(cluster: None) -> None:
+    psutil = pytest.importorskip("psutil")
+    family = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    open_to_all = [
+        (process.name(), found.laddr)
+        for process in family
+        if process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        for found in process.net_connections(kind="inet")
+        if found.status == psutil.CONN_LISTEN
+        and found.laddr.ip.removeprefix("::ffff:") not in ("127.0.0.1", "::1")
+    ]
+    assert not open_to_all

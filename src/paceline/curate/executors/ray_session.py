@@ -8,6 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,8 @@ def _private_cluster(dashboard: bool) -> Iterator[None]:
     try:
         with _environment(_loopback_environment(home, token)):
             ray = import_ray()
-            context = _start(ray, home, dashboard)
+            with _single_node():
+                context = _start(ray, home, dashboard)
             try:
                 # Parts of Ray look for clusters by themselves; others may be running beside this one.
                 with _environment({"RAY_ADDRESS": context.address_info["gcs_address"]}):
@@ -86,6 +88,17 @@ def _loopback_environment(home: Path, token: Path) -> dict[str, str]:
     if "ray" not in sys.modules and os.environ.get("RAY_AUTH_MODE", "token") == "token":
         given |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
     return given
+
+
+@contextmanager
+def _single_node() -> Iterator[None]:
+    """The variable for loopback, also where Ray was imported before it was set and has read it already."""
+    constants: Any = import_module("ray._private.ray_constants")
+    before, constants.ENABLE_RAY_CLUSTER = constants.ENABLE_RAY_CLUSTER, False
+    try:
+        yield
+    finally:
+        constants.ENABLE_RAY_CLUSTER = before
 
 
 def _start(ray: Any, home: Path, dashboard: bool) -> Any:

@@ -1,5 +1,6 @@
 """Cosmos-Xenna: units through one Xenna stage, streaming or as a batch."""
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -31,7 +32,6 @@ class XennaExecutor:
         self.tasks_per_unit = tasks_per_unit
 
     def run(self, stages: Sequence[Stage], tasks: Iterable[Task]) -> Iterator[Outcome]:
-        xenna = _import_xenna()
         listed, rest = plan_units(stages, tasks, tasks_per_unit=self.tasks_per_unit)
         units = list(listed)
         if not units:
@@ -39,7 +39,7 @@ class XennaExecutor:
         # Its monitor asks the dashboard for actors. Ray is connected before Xenna looks for a cluster: so it
         # takes this one and does not search the machine, where it would stop at the sight of two.
         with ray_session(dashboard=True):
-            for reply in _run(xenna, rest, units, self.mode):
+            for reply in _run(_import_xenna(), rest, units, self.mode):
                 if isinstance(reply, PipelineError):
                     raise reply
                 yield from reply
@@ -51,8 +51,9 @@ def _import_xenna() -> Any:
         from loguru import logger
     except ModuleNotFoundError:
         raise MissingExtra("the xenna executor", "xenna") from None
-    # It tells of each of its steps; a run that works is to be quiet.
+    # It tells of each of its steps, and Ray of its connecting again; a run that works is to be quiet.
     logger.disable("cosmos_xenna")
+    logging.getLogger("ray._private.worker").setLevel(logging.ERROR)
     return v1
 
 
