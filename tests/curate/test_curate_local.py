@@ -53,6 +53,11 @@ class Many(Stage):
             yield task.carrying((task.data, number))
 
 
+class Echo(Stage):
+    def process(self, task: Task) -> Task:
+        return task
+
+
 class Divide(Stage):
     def process(self, task: Task) -> Task:
         return task.carrying(1 / (task.data - 5))
@@ -139,6 +144,12 @@ def is_alive(pid: int) -> bool:
     except FileNotFoundError:
         return False
     return state != "Z"
+
+
+def test_large_units_and_large_results_do_not_block_each_other() -> None:
+    tasks = [Task(data=bytes([number]) * 2_000_000) for number in range(24)]
+    result = Pipeline("p", [Echo()]).run(LocalExecutor(workers=2, tasks_per_unit=1), tasks)
+    assert [task.data[:1] for task in result] == [bytes([number]) for number in range(24)]
 
 
 def test_a_bad_number_of_workers_is_refused() -> None:

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -217,18 +219,31 @@ def _work(pipe: "Connection", stages: Sequence[Stage], inherited: Sequence["Conn
         _serve(pipe, stages)
     except PipelineError as error:
         pipe.send(error)
-    except (EOFError, OSError):
+    except OSError:
         return
 
 
 def _serve(pipe: "Connection", stages: Sequence[Stage]) -> None:
+    # Units are taken in by a thread: were both sides to send something large at the same time, neither would read.
+    inbox: SimpleQueue[tuple[Unit, int] | None] = SimpleQueue()
+    Thread(target=_take_in, args=(pipe, inbox), daemon=True).start()
     done = 0
     while True:
         waiting = perf_counter()
-        unit, skip = pipe.recv()
+        if (given := inbox.get()) is None:
+            return
+        unit, skip = given
         for outcome in run_unit(stages, unit, skip=skip, idle_s=perf_counter() - waiting):
             pipe.send(outcome)
         pipe.send(None)
         done += 1
         if done % UNITS_PER_COLLECTION == 0:
             gc.collect()
+
+
+def _take_in(pipe: "Connection", inbox: "SimpleQueue[tuple[Unit, int] | None]") -> None:
+    try:
+        while True:
+            inbox.put(pipe.recv())
+    except (EOFError, OSError):
+        inbox.put(None)
