@@ -82,10 +82,10 @@ def run_pipeline(pipeline: Pipeline, args: argparse.Namespace, totals: Totals) -
     return [task for outcome in found for task in outcome.tasks]
 
 
-def keep_written(tasks: Sequence[Task], args: argparse.Namespace, totals: Totals) -> None:
-    """Remember the writer's tasks and list their files."""
+def keep_written(tasks: Sequence[Task], args: argparse.Namespace, totals: Totals, *others: str) -> None:
+    """Remember the writer's tasks and list their files, and others that were written beside them."""
     totals.tasks.extend(tasks)
-    list_output(args.output_path, (task.data["file"] for task in tasks))
+    list_output(args.output_path, [*(task.data["file"] for task in tasks), *others])
 
 
 def write_results(results: Path, totals: Totals, metrics: dict[str, Any], time_taken_s: float) -> None:

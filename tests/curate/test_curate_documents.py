@@ -72,6 +72,13 @@ def test_parquet_is_cut_at_row_groups_and_keeps_schema_and_compression(tmp_path:
     assert pq.read_table(tmp_path / "whole" / "t.parquet").equals(table)
 
 
+def test_views_of_strings_are_read_as_strings(tmp_path: Path) -> None:
+    table = pa.table({"id": pa.array(["a", None], pa.string_view()), "text": pa.array(["x", "y"])})
+    pq.write_table(table, tmp_path / "v.parquet")
+    copy(tmp_path / "v.parquet", tmp_path / "out", id_field="id")
+    assert pq.read_table(tmp_path / "out" / "v.parquet").to_pylist() == [{"id": "a", "text": "x"}]
+
+
 def test_bad_lines_are_rejected_and_counted(tmp_path: Path) -> None:
     bad = [
         b'{"id": 1, "text": "good"}',

@@ -108,11 +108,11 @@ class DocumentReaderStage(Stage):
         size_bytes = sum(meta.row_group(at).total_byte_size for at in groups)
         rows = sum(meta.row_group(at).num_rows for at in groups)
         if size_bytes <= self.table_bytes:
-            yield file.read_row_groups(groups, columns=self.columns, use_threads=False)
+            yield _without_views(file.read_row_groups(groups, columns=self.columns, use_threads=False))
             return
         step = max(1, rows // ceil(size_bytes / self.table_bytes))
         for batch in file.iter_batches(step, row_groups=groups, columns=self.columns, use_threads=False):
-            yield pa.Table.from_batches([batch])
+            yield _without_views(pa.Table.from_batches([batch]))
 
     def _wrong_schema(self, schema: pa.Schema) -> str:
         for field, right, wanted in (
@@ -277,6 +277,15 @@ class DocumentReader(CompositeStage):
 
     def decompose(self) -> Sequence[Stage]:
         return self._stages
+
+
+def _without_views(table: pa.Table) -> pa.Table:
+    """Views of strings as plain strings: Arrow cannot filter views yet."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string_view(field.type):
+            column = table.column(place).cast(pa.large_string())
+            table = table.set_column(place, field.with_type(pa.large_string()), column)
+    return table
 
 
 def _file_bytes(path: str) -> int:
