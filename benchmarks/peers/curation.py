@@ -73,12 +73,13 @@ def set_up(venv: Path) -> None:
 
 
 def run(words: Sequence[object]) -> str:
-    # The peer looks for Ray clusters of its own accord and must not find a user's.
-    environ = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0"}
-    environ.pop("RAY_ADDRESS", None)
-    done = subprocess.run(
-        [str(word) for word in words], capture_output=True, text=True, env=environ, check=False
-    )
+    # The peer looks for Ray clusters of its own accord and must not find a user's; nor is its own to be found.
+    with tempfile.TemporaryDirectory(prefix="peer-", ignore_cleanup_errors=True) as home:
+        apart = {"RAY_TMPDIR": home, "RAY_AUTH_MODE": "disabled", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+        environ = {**os.environ, **apart, "RAY_USAGE_STATS_ENABLED": "0"}
+        environ.pop("RAY_ADDRESS", None)
+        command = [str(word) for word in words]
+        done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, words))}: exit code {done.returncode}\n{done.stderr[-3000:]}")
     return done.stdout

@@ -5,6 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Protocol, overload
 
+from paceline.curate.collector import collector_paused
 from paceline.curate.errors import InputRejected, PipelineError
 from paceline.curate.perf import StagePerf, aggregate
 from paceline.curate.rejects import numbered
@@ -82,10 +83,10 @@ class Pipeline:
         self, executor: Executor, initial_tasks: Iterable[Task] | None = None, *, on_error: str = "reject"
     ) -> Result:
         """All output tasks at once; without `initial_tasks` the first stage is a source of its own."""
-        found = sorted(
-            self.stream(executor, initial_tasks, on_error=on_error),
-            key=lambda outcome: (outcome.unit, outcome.part),
-        )
+        # All of it is kept, and none of it is in cycles: passes over it would find nothing.
+        with collector_paused():
+            outcomes = list(self.stream(executor, initial_tasks, on_error=on_error))
+        found = sorted(outcomes, key=lambda outcome: (outcome.unit, outcome.part))
         return Result(
             pipeline=self.name,
             tasks=tuple(task for outcome in found for task in outcome.tasks),

@@ -5,7 +5,6 @@ import os
 import signal
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -14,6 +13,7 @@ from threading import Thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from paceline.curate.collector import collector_paused
 from paceline.curate.errors import PipelineError, WorkerLost
 from paceline.curate.stage import Stage
 from paceline.curate.task import Outcome, Task, Unit
@@ -65,22 +65,11 @@ def _run_here(stages: Sequence[Stage], units: Iterator[Unit]) -> Iterator[Outcom
     for unit in units:
         outcomes = run_unit(stages, unit)
         while True:
-            with _collector_paused():
+            with collector_paused():
                 outcome = next(outcomes, None)
             if outcome is None:
                 break
             yield outcome
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 @dataclass(slots=True)

@@ -4,10 +4,10 @@ One call a unit of about a megabyte, instead of one a record and stage: so the c
 disappears behind the work.
 """
 
-import gc
 import pickle
 from collections.abc import Sequence
 
+from paceline.curate.collector import collector_paused
 from paceline.curate.errors import PipelineError
 from paceline.curate.stage import Stage
 from paceline.curate.task import Outcome, Unit
@@ -29,13 +29,11 @@ class UnitRunner:
 
     def run(self, unit: Unit) -> Reply:
         """The outcomes, or the error that ends the run: as a value, lest the engine wrap or retry it."""
-        gc.disable()
         try:
-            return tuple(run_unit(self._stages, unit))
+            with collector_paused():
+                return tuple(run_unit(self._stages, unit))
         except PipelineError as error:
             return error
-        finally:
-            gc.enable()
 
 
 _runners: dict[str, UnitRunner] = {}
