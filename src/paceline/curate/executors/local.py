@@ -13,7 +13,7 @@ from threading import Thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from paceline.curate.collector import collector_paused
+from paceline.curate.collector import Sweeper, collector_paused
 from paceline.curate.errors import PipelineError, WorkerLost
 from paceline.curate.stage import Stage
 from paceline.curate.task import Outcome, Task, Unit
@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 UNITS_PER_WORKER = 2
 # A unit whose worker died is tried once more: the machine may have been short of memory for a moment.
 MAX_DEATHS = 2
-# The collector is off while a worker works: outcomes hold no cycles, and passes over them cost more than
-# making them. What stages leave behind is collected every so many units.
-UNITS_PER_COLLECTION = 32
 
 
 class LocalExecutor:
@@ -62,6 +59,7 @@ def _start_method() -> str:
 def _run_here(stages: Sequence[Stage], units: Iterator[Unit]) -> Iterator[Outcome]:
     for stage in stages:
         stage.setup()
+    sweeper = Sweeper()
     for unit in units:
         outcomes = run_unit(stages, unit)
         while True:
@@ -70,6 +68,7 @@ def _run_here(stages: Sequence[Stage], units: Iterator[Unit]) -> Iterator[Outcom
             if outcome is None:
                 break
             yield outcome
+        sweeper.unit_done()
 
 
 @dataclass(slots=True)
@@ -200,6 +199,7 @@ def _work(pipe: "Connection", stages: Sequence[Stage], inherited: Sequence["Conn
     for other in inherited:
         other.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # Outcomes hold no cycles, and passes over them cost more than making them.
     gc.freeze()
     gc.disable()
     for stage in stages:
@@ -216,7 +216,7 @@ def _serve(pipe: "Connection", stages: Sequence[Stage]) -> None:
     # Units are taken in by a thread: were both sides to send something large at the same time, neither would read.
     inbox: SimpleQueue[tuple[Unit, int] | None] = SimpleQueue()
     Thread(target=_take_in, args=(pipe, inbox), daemon=True).start()
-    done = 0
+    sweeper = Sweeper()
     while True:
         waiting = perf_counter()
         if (given := inbox.get()) is None:
@@ -225,9 +225,7 @@ def _serve(pipe: "Connection", stages: Sequence[Stage]) -> None:
         for outcome in run_unit(stages, unit, skip=skip, idle_s=perf_counter() - waiting):
             pipe.send(outcome)
         pipe.send(None)
-        done += 1
-        if done % UNITS_PER_COLLECTION == 0:
-            gc.collect()
+        sweeper.unit_done()
 
 
 def _take_in(pipe: "Connection", inbox: "SimpleQueue[tuple[Unit, int] | None]") -> None:

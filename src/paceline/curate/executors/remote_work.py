@@ -7,7 +7,7 @@ disappears behind the work.
 import pickle
 from collections.abc import Sequence
 
-from paceline.curate.collector import collector_paused
+from paceline.curate.collector import Sweeper, collector_paused
 from paceline.curate.errors import PipelineError
 from paceline.curate.stage import Stage
 from paceline.curate.task import Outcome, Unit
@@ -21,6 +21,7 @@ class UnitRunner:
 
     def __init__(self, stages: Sequence[Stage]) -> None:
         self._stages = stages
+        self._sweeper = Sweeper()
         for stage in stages:
             stage.setup()
 
@@ -34,6 +35,8 @@ class UnitRunner:
                 return tuple(run_unit(self._stages, unit))
         except PipelineError as error:
             return error
+        finally:
+            self._sweeper.unit_done()
 
 
 _runners: dict[str, UnitRunner] = {}
