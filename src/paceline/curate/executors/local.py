@@ -68,7 +68,9 @@ def _run_here(stages: Sequence[Stage], units: Iterator[Unit]) -> Iterator[Outcom
             if outcome is None:
                 break
             yield outcome
-        sweeper.unit_done()
+        # Whoever keeps all results has turned the collector off: passes over them would be long.
+        if gc.isenabled():
+            sweeper.unit_done()
 
 
 @dataclass(slots=True)
