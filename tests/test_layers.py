@@ -19,13 +19,15 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"__main__"}),
     frozenset({"cli"}),
     frozenset({"session"}),
-    frozenset({"plan", "run", "judge", "report", "sinks"}),
+    frozenset({"plan", "run", "judge", "report", "sinks", "curate"}),
     frozenset({"config"}),
     frozenset({"record", "metrics", "plugins"}),
     frozenset({"model", "errors"}),
 )
 # `config` lies under `plan` alone: the others of its neighbours' layer see nothing of it.
 KNOWS_CONFIG = frozenset({"cli", "session", "plan"})
+# Curation is a library of its own that could leave the house.
+CURATE_KNOWS = frozenset({"curate", "errors", None})
 # A file beside session.py that is a part of it.
 PARTS_OF = {"session_files": "session"}
 
@@ -100,6 +102,17 @@ def reachable(start: str) -> dict[str, str]:
                 found[name] = module
                 queue.append(name)
     return found
+
+
+def test_curation_needs_nothing_of_the_rest() -> None:
+    wrong = [
+        f"{path}:{line}: {name}"
+        for module, path in MODULES.items()
+        if column_of(module) == "curate"
+        for line, name in all_imports(path)
+        if name.split(".")[0] == "paceline" and column_of(name) not in CURATE_KNOWS
+    ]
+    assert not wrong
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: module_name(path))

@@ -1,0 +1,99 @@
+"""What flows through a pipeline: tasks, what is rejected, and the units work is handed out in."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from paceline.curate.perf import StagePerf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a record was read: `offset` in a plain file, `line` in a compressed one."""
+
+    path: str
+    offset: int | None = None
+    line: int | None = None
+
+    def __str__(self) -> str:
+        if self.line is not None:
+            return f"{self.path}:{self.line}"
+        return self.path if self.offset is None else f"{self.path} (byte {self.offset})"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One payload on its way through the stages.
+
+    `data` belongs to the stages; mappings in it may be shared between tasks, so a stage makes a new mapping
+    where it changes one. `stage_perf` holds what each stage cost for the batch this task came out of; tasks
+    of one batch share the same `StagePerf` objects.
+    """
+
+    data: Any
+    dataset_name: str = ""
+    task_id: str = ""
+    origin: Origin | None = None
+    size_bytes: int = 0
+    stage_perf: tuple[StagePerf, ...] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def carrying(self, data: Any) -> "Task":
+        """The same task with another payload."""
+        return Task(
+            data,
+            self.dataset_name,
+            self.task_id,
+            self.origin,
+            self.size_bytes,
+            self.stage_perf,
+            self.metadata,
+        )
+
+    def costing(self, perf: tuple[StagePerf, ...]) -> "Task":
+        """The same task with the costs of its batch added."""
+        spent = self.stage_perf + perf
+        return Task(
+            self.data, self.dataset_name, self.task_id, self.origin, self.size_bytes, spent, self.metadata
+        )
+
+    @property
+    def label(self) -> str:
+        """How messages name this task."""
+        if self.origin is not None:
+            return str(self.origin)
+        return self.task_id or self.dataset_name or type(self.data).__name__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reject:
+    """An input that a stage could not use, and why."""
+
+    stage: str
+    reason: str
+    origin: Origin | None = None
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unit:
+    """A piece of work for one worker; `index` is its place in the input."""
+
+    index: int
+    tasks: tuple[Task, ...]
+
+    @property
+    def label(self) -> str:
+        first = self.tasks[0].label if self.tasks else "nothing"
+        return first if len(self.tasks) < 2 else f"{first} and {len(self.tasks) - 1} more"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of one batch of a unit, also when nothing is left of it."""
+
+    unit: int
+    part: int
+    tasks: tuple[Task, ...]
+    perf: tuple[StagePerf, ...]
+    rejects: tuple[Reject, ...] = ()

@@ -1,0 +1,253 @@
+"""One unit of work through a chain of stages, in this process: what every executor does in its workers."""
+
+import traceback
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import count, islice
+from time import perf_counter
+from types import TracebackType
+
+from paceline.curate.errors import BadRecord, PipelineError, StageFailed
+from paceline.curate.perf import BYTES_PER_MB, StagePerf
+from paceline.curate.stage import Stage, overrides_batch, products
+from paceline.curate.task import Outcome, Reject, Task, Unit
+
+# A batch is cut at either bound, so that a large unit (a compressed file, say) never sits in memory at once.
+BATCH_TASKS = 512
+BATCH_BYTES = 1_048_576
+# How many tasks go through the stages together; measured on ALM entries, where whole batches take 7 % longer.
+STRIDE_TASKS = 32
+STRIDE_BYTES = 65_536
+
+
+class _Call:
+    """Names the stage and the input in whatever a stage raises."""
+
+    __slots__ = ("stage", "task")
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.task: Task | None = None
+
+    def __enter__(self) -> "_Call":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not isinstance(error, Exception) or isinstance(error, PipelineError):
+            return
+        label = self.task.label if self.task is not None else "its input"
+        text = "".join(traceback.format_exception(error))
+        raise StageFailed(self.stage.name, label, f"{type(error).__name__}: {error}", text) from error
+
+
+def run_unit(stages: Sequence[Stage], unit: Unit, *, skip: int = 0, idle_s: float = 0.0) -> Iterator[Outcome]:
+    """The outcomes of a unit, a batch at a time; the first `skip` are made again but not given."""
+    source = _produce(stages[0], unit.tasks)
+    for part in count():
+        batch = _Batch(stages, unit, part)
+        more = batch.fill(source)
+        if part >= skip and (part == 0 or more):
+            yield batch.finish(0.0 if part else idle_s)
+        if not more:
+            return
+
+
+class _Meter:
+    """What one stage has cost in a batch so far."""
+
+    __slots__ = ("items", "process_s", "size_bytes", "stage")
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage = stage
+        self.items = self.size_bytes = 0
+        self.process_s = 0.0
+
+    def add(self, given: Sequence[Task], started: float) -> None:
+        self.process_s += perf_counter() - started
+        self.items += len(given)
+        self.size_bytes += sum([task.size_bytes for task in given])
+
+    def read(self, idle_s: float) -> StagePerf:
+        return StagePerf(
+            stage_name=self.stage.name,
+            process_time=self.process_s,
+            actor_idle_time=idle_s,
+            input_data_size_mb=self.size_bytes / BYTES_PER_MB,
+            num_items_processed=self.items,
+            custom_metrics=dict(self.stage.take_metrics()),
+        )
+
+
+class _Batch:
+    """One outcome in the making.
+
+    Tasks go through all stages a few at a time, while they are still in the processor's cache, unless a stage
+    wants the whole batch at once.
+    """
+
+    def __init__(self, stages: Sequence[Stage], unit: Unit, part: int) -> None:
+        self._unit, self._part = unit, part
+        self._meters = [_Meter(stage) for stage in stages]
+        self._rejects: list[Reject] = []
+        self._done: list[Task] = []
+        for stage in stages:
+            stage.begin(unit.index, part)
+        whole = any(overrides_batch(stage) and not stage.takes_any_group for stage in stages[1:])
+        self._stride = (BATCH_TASKS, BATCH_BYTES) if whole else (STRIDE_TASKS, STRIDE_BYTES)
+
+    def fill(self, source: Iterator[Task | Reject]) -> bool:
+        """Pull from the first stage and push through the others until the batch is full; whether anything came."""
+        head, tasks_seen, bytes_seen = self._meters[0], 0, 0
+        while tasks_seen < BATCH_TASKS and bytes_seen < BATCH_BYTES:
+            started = perf_counter()
+            pulled, size_bytes = _pull(source, *self._stride)
+            tasks, refused = _sort_out(head.stage, pulled)
+            head.add((), started)
+            self._rejects += refused
+            self._push(tasks, 1)
+            tasks_seen, bytes_seen = tasks_seen + len(pulled), bytes_seen + size_bytes
+            if not pulled:
+                break
+        if not self._part:
+            head.add(self._unit.tasks, perf_counter())
+        return tasks_seen > 0
+
+    def _push(self, tasks: list[Task], place: int) -> None:
+        for meter in self._meters[place:]:
+            if not tasks:
+                return
+            started = perf_counter()
+            given, (tasks, refused) = tasks, _sort_out(meter.stage, _produce(meter.stage, tasks))
+            meter.add(given, started)
+            self._rejects += refused
+        self._done += tasks
+
+    def finish(self, idle_s: float) -> Outcome:
+        """Let the stages give what they held back, and sum up."""
+        for place, meter in enumerate(self._meters):
+            started = perf_counter()
+            with _Call(meter.stage):
+                tasks, refused = _sort_out(meter.stage, meter.stage.finish())
+            meter.add((), started)
+            self._rejects += refused
+            self._push(tasks, place + 1)
+        reached = [meter for meter in self._meters[1:] if meter.items]
+        costs = (self._meters[0].read(idle_s), *(meter.read(0.0) for meter in reached))
+        return Outcome(
+            unit=self._unit.index,
+            part=self._part,
+            tasks=tuple([task.costing(costs) for task in self._done]),
+            perf=costs,
+            rejects=tuple(self._rejects),
+        )
+
+
+def _pull(source: Iterator[Task | Reject], max_tasks: int, max_bytes: int) -> tuple[list[Task | Reject], int]:
+    """The next products of a lazy stage, and their size."""
+    pulled: list[Task | Reject] = []
+    size_bytes = 0
+    for product in source:
+        pulled.append(product)
+        if isinstance(product, Task):
+            size_bytes += product.size_bytes
+        if len(pulled) >= max_tasks or size_bytes >= max_bytes:
+            break
+    return pulled, size_bytes
+
+
+def _sort_out(stage: Stage, mixed: Iterable[Task | Reject]) -> tuple[list[Task], list[Reject]]:
+    tasks: list[Task] = []
+    rejects: list[Reject] = []
+    promised = stage.outputs
+    for product in mixed:
+        if isinstance(product, Reject):
+            rejects.append(product)
+        else:
+            tasks.append(product)
+            if promised and (missing := _missing(promised, product)):
+                raise StageFailed(stage.name, product.label, f"it promises {missing} and did not give it")
+    return tasks, rejects
+
+
+def _missing(fields: tuple[str, ...], task: Task) -> str:
+    data = task.data
+    if not isinstance(data, dict):
+        return fields[0]
+    for field in fields:
+        if field not in data:
+            return field
+    return ""
+
+
+def _produce(stage: Stage, tasks: Sequence[Task]) -> Iterator[Task | Reject]:
+    call = _Call(stage)
+    with call:
+        if overrides_batch(stage):
+            yield from _produce_batches(stage, tasks, call)
+        else:
+            for task in tasks:
+                call.task = task
+                yield from _produce_one(stage, task)
+
+
+def _produce_one(stage: Stage, task: Task) -> Iterator[Task | Reject]:
+    if stage.inputs and (missing := _missing(stage.inputs, task)):
+        yield _reject(stage, task, f"{missing} is missing")
+        return
+    try:
+        yield from products(stage.process(task))
+    except BadRecord as error:
+        yield _reject(stage, task, str(error))
+
+
+def _produce_batches(stage: Stage, tasks: Sequence[Task], call: _Call) -> Iterator[Task | Reject]:
+    good: list[Task] = []
+    for task in tasks:
+        if stage.inputs and (missing := _missing(stage.inputs, task)):
+            yield _reject(stage, task, f"{missing} is missing")
+        else:
+            good.append(task)
+    size = stage.batch_size or max(1, len(good))
+    for begin in range(0, len(good), size):
+        batch = good[begin : begin + size]
+        call.task = batch[0]
+        yield from stage.process_batch(batch)
+
+
+def _reject(stage: Stage, task: Task, reason: str) -> Reject:
+    return Reject(stage=stage.name, reason=reason, origin=task.origin, label=task.label)
+
+
+def plan_units(
+    stages: Sequence[Stage], tasks: Iterable[Task], *, tasks_per_unit: int
+) -> tuple[Iterator[Unit], tuple[Stage, ...]]:
+    """The units of work, lazily, and the stages that workers run on them.
+
+    Leading stages that split run here, and each of their products is a unit; other tasks are grouped.
+    """
+    left = list(stages)
+    flow: Iterator[Task] = iter(tasks)
+    while len(left) > 1 and left[0].splits:
+        flow = _expand(left.pop(0), flow)
+        tasks_per_unit = 1
+    return _group(flow, tasks_per_unit), tuple(left)
+
+
+def _expand(stage: Stage, tasks: Iterator[Task]) -> Iterator[Task]:
+    call = _Call(stage)
+    with call:
+        for task in tasks:
+            call.task = task
+            for product in products(stage.process(task)):
+                if isinstance(product, Reject):
+                    raise StageFailed(stage.name, task.label, product.reason)
+                yield product
+
+
+def _group(tasks: Iterator[Task], size: int) -> Iterator[Unit]:
+    for index in count():
+        group = tuple(islice(tasks, size))
+        if not group:
+            return
+        yield Unit(index=index, tasks=group)
