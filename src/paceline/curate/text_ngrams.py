@@ -97,4 +97,5 @@ def repeated_characters(rows: WordRows, repeats: Repeats) -> npt.NDArray[np.floa
     overlap[1:] = np.where(same, np.maximum(size - np.diff(again), 0), 0)
     sums = np.append(0, np.cumsum(rows.lengths))
     characters = sums[again + size] - sums[again + overlap] + np.minimum(size - overlap, size - 1)
-    return np.bincount(texts, weights=characters, minlength=len(rows.starts) - 1)
+    counts = np.bincount(texts, weights=characters, minlength=len(rows.starts) - 1)
+    return counts.astype(np.float64, copy=False)
