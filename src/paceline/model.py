@@ -232,7 +232,8 @@ class Finding:
 class Report:
     """A session's outcome; it decides the exit code.
 
-    `records` may be read from disk one by one. `unfinished` says why the session ended before all cases had run.
+    `records` may be read from disk one by one. `unfinished` says why the session ended before all cases had
+    run, `undelivered` names required sinks that did not get everything.
     """
 
     plan: Plan
@@ -241,11 +242,12 @@ class Report:
     counts: Mapping[Status, int] = field(default_factory=dict)
     interrupted: bool = False
     unfinished: str = ""
+    undelivered: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
         no_failure = all(status.ok for status, count in self.counts.items() if count)
-        complete = not self.interrupted and not self.unfinished
+        complete = not self.interrupted and not self.unfinished and not self.undelivered
         return no_failure and complete and not any(f.verdict == "worse" for f in self.findings)
 
     @property

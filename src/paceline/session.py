@@ -3,9 +3,9 @@
 import itertools
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -50,6 +50,10 @@ class Request:
     def resumes(self) -> bool:
         return self.resume is not None or self.rerun_failed
 
+    @property
+    def selects(self) -> bool:
+        return bool(self.only or self.exclude or self.shard)
+
 
 def load_config(request: Request) -> Loaded:
     """The merged and checked configuration."""
@@ -83,7 +87,8 @@ def run(request: Request, listener: Listener) -> Report:
     directory.lock()
     try:
         with EventLog(directory.path / "events.jsonl", redactor) as events:
-            environment = write_start(plan, loaded, directory, redactor)
+            part_only = request.resumes and request.selects
+            environment = write_start(plan, loaded, directory, redactor, keep_plan=part_only)
             return _Session(plan, directory, redactor, events, environment, listener).run(request)
     finally:
         directory.unlock()
@@ -109,18 +114,29 @@ class _Session:
         self._listener = listener
         self._store = Store(directory)
         self._counts: Counter[Status] = Counter()
+        self._untouched: tuple[Case, ...] = ()
 
     def run(self, request: Request) -> Report:
-        kept = self._kept(rerun_failed=request.rerun_failed) if request.resumes else {}
-        self._counts.update(kept.values())
-        self._events.write("session_started", session=self._plan.session, kept=len(kept))
-        self._listener.session_started(self._plan, len(kept))
+        setups, cases = (
+            ({}, {})
+            if not request.resumes
+            else (
+                self._kept(self._plan.setups, rerun_failed=request.rerun_failed),
+                self._kept(self._plan.cases, rerun_failed=request.rerun_failed),
+            )
+        )
+        if request.resumes and request.selects:
+            self._leave_untouched()
+        kept = len(setups) + len(cases)
+        self._counts.update([*setups.values(), *cases.values()])
+        self._events.write("session_started", session=self._plan.session, kept=kept)
+        self._listener.session_started(self._plan, kept)
         sinks = start_sinks(self._plan, self._sink_context, self._note)
         sinks.open(self._plan)
         with ExitStack() as stack:
             wardens = [stack.enter_context(Warden()) for _ in range(self._slots(request.jobs))]
             stopper = stack.enter_context(Stopper(wardens, self._tell_stopping))
-            for record in self._records(wardens, stopper, kept):
+            for record in self._records(wardens, stopper, setups, cases):
                 self._finish(record, sinks)
         return self._close(sinks, stopper)
 
@@ -128,9 +144,13 @@ class _Session:
         return max(1, min(jobs, len(self._plan.cases)))
 
     def _records(
-        self, wardens: Sequence[Warden], stopper: Stopper, kept: dict[str, Status]
+        self,
+        wardens: Sequence[Warden],
+        stopper: Stopper,
+        kept_setups: Mapping[str, Status],
+        kept_cases: Mapping[str, Status],
     ) -> Iterator[Record]:
-        """The data set-ups one by one, then the cases; after a failed set-up all cases are skipped."""
+        """The data set-ups one by one, then the cases; after a failed set-up nothing more runs."""
         bench = self._bench(stopper)
 
         def run_one(case: Case, grant: Grant) -> Record:
@@ -146,20 +166,21 @@ class _Session:
             return record
 
         capacity = machine_capacity()
-        failed = next(
-            (case for case in self._plan.setups if kept.get(case.name, Status.PASSED).ok is False), None
-        )
+        failed = next((name for name, status in kept_setups.items() if not status.ok), "")
+        setups = () if failed else self._plan.setups
         for case, record in Scheduler(capacity, 1, run_one, stopper.event).run(
-            self._plan.setups, kept=kept, skip=skip
+            setups, kept=kept_setups, skip=skip
         ):
             yield record
-            failed = failed or (None if record.status.ok else case)
-        if failed is not None and not stopper.event.is_set():
-            waiting = (case for case in self._plan.cases if case.name not in kept)
-            yield from (skip(case, f"the data set-up {failed.name} did not pass") for case in waiting)
+            if not record.status.ok:
+                failed = case.name
+                break
+        if failed and not stopper.event.is_set():
+            waiting = (case for case in self._plan.cases if case.name not in kept_cases)
+            yield from (skip(case, f"the data set-up {failed} did not pass") for case in waiting)
             return
         scheduler = Scheduler(capacity, len(wardens), run_one, stopper.event)
-        for _, record in scheduler.run(self._plan.cases, kept=kept, skip=skip):
+        for _, record in scheduler.run(self._plan.cases, kept=kept_cases, skip=skip):
             yield record
 
     def _bench(self, stopper: Stopper) -> Bench:
@@ -170,22 +191,30 @@ class _Session:
             events=self._events,
             listener=self._listener,
             environ=dict(os.environ),
+            store=self._store.write,
             environment_id=self._environment.id,
             revision=self._environment.revision,
             gpu_interval_s=self._plan.settings.get("gpu_stats_interval_s", 1.0),
             stopping=stopper.event.is_set,
         )
 
-    def _kept(self, *, rerun_failed: bool) -> dict[str, Status]:
+    def _kept(self, cases: Sequence[Case], *, rerun_failed: bool) -> dict[str, Status]:
         """What need not run again: finished with the same fingerprint, and passed if failures are to be run again."""
         kept = {}
-        for case in (*self._plan.setups, *self._plan.cases):
+        for case in cases:
             record = self._directory.read_record(case)
             if record is None or record.case.fingerprint != case.fingerprint:
                 continue
             if record.status.ok or (record.status.finished and not rerun_failed):
                 kept[case.name] = record.status
         return kept
+
+    def _leave_untouched(self) -> None:
+        """Cases of the session that this run of it does not select stay in its report."""
+        planned = {self._directory.entry_dir(case) for case in (*self._plan.setups, *self._plan.cases)}
+        records = [record for path, record in self._directory.stored_records() if path not in planned]
+        self._untouched = tuple(record.case for record in records)
+        self._counts.update(record.status for record in records)
 
     def _finish(self, record: Record, sinks: Dispatcher) -> None:
         self._counts[record.status] += 1
@@ -201,23 +230,30 @@ class _Session:
 
     def _close(self, sinks: Dispatcher, stopper: Stopper) -> Report:
         report = Report(
-            plan=self._plan,
-            records=self._directory.records((*self._plan.setups, *self._plan.cases)),
+            plan=replace(self._plan, cases=(*self._plan.cases, *self._untouched)),
+            records=self._directory.records((*self._plan.setups, *self._plan.cases, *self._untouched)),
             counts=dict(self._counts),
             interrupted=stopper.signalled,
             unfinished=self._store.fault,
         )
         self._store.release()
-        fault = write_report(report, self._directory)
-        if fault:
-            self._note(fault)
-        for name in sinks.close(report):
-            self._note(f"sink {name} is required and did not get everything")
+        self._write_report(report)
+        undelivered = sinks.close(report)
+        if undelivered:
+            report = replace(report, undelivered=undelivered)
+            self._write_report(report)
         self._events.write(
             "session_finished", ok=report.ok, interrupted=report.interrupted, counts=report.counts
         )
         self._listener.session_finished(report, self._directory.path)
         return report
+
+    def _write_report(self, report: Report) -> None:
+        fault = write_report(report, self._directory)
+        if fault:
+            self._note(fault)
+        for name in report.undelivered:
+            self._note(f"sink {name} is required and did not get everything")
 
     def _sink_context(self, spec: SinkSpec) -> SinkContext:
         return SinkContext(
@@ -249,8 +285,10 @@ def _place(request: Request, results_dir: Path) -> tuple[Path, str]:
         if found is None:
             raise SessionError(f"no session to resume in {results_dir}: start one without --resume")
         return results_dir, found.name
-    path = Path(asked)
-    return (path.absolute().parent, path.name) if len(path.parts) > 1 else (results_dir, asked)
+    if os.sep not in asked and asked not in (os.curdir, os.pardir):
+        return results_dir, asked
+    path = Path(os.path.abspath(asked))  # noqa: PTH100 - `..` is to be taken out, links are not
+    return path.parent, path.name
 
 
 def _default_name(results_dir: Path) -> str:

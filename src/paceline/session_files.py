@@ -32,8 +32,10 @@ def remove_leftovers(results_dir: Path) -> None:
     sweep_stale()
 
 
-def write_start(plan: Plan, loaded: Loaded, directory: SessionDir, redactor: Redactor) -> Environment:
-    """The session's own files, all written before the first case starts."""
+def write_start(
+    plan: Plan, loaded: Loaded, directory: SessionDir, redactor: Redactor, *, keep_plan: bool = False
+) -> Environment:
+    """The session's own files, all written before the first case starts; `keep_plan` if this is only a part of it."""
     environment = capture(
         redactor=redactor, secret_names=plan.secret_names, config_files=loaded.files, settings=plan.settings
     )
@@ -46,10 +48,14 @@ def write_start(plan: Plan, loaded: Loaded, directory: SessionDir, redactor: Red
     if environment.conda_explicit:
         files[CONDA] = environment.conda_explicit.encode()
     try:
+        if plan.artifacts_dir is not None:
+            plan.artifacts_dir.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
-            write_atomic(directory.path / name, data)
+            if not (keep_plan and name in ("config.yaml", "plan.json") and (directory.path / name).exists()):
+                write_atomic(directory.path / name, data)
     except OSError as error:
-        raise SessionError(f"cannot write into {directory.path}: {error.strerror or error}") from error
+        where = error.filename or directory.path
+        raise SessionError(f"cannot write the session's files: {where}: {error.strerror or error}") from error
     return environment
 
 

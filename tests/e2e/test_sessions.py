@@ -421,3 +421,93 @@ def test_broken_pipe_of_the_reader_does_not_fail_the_session(suite: Workplace) -
     command = " ".join(suite.command("run", "suite.yaml", "--session-name", "s")) + " | head -1"
     subprocess.run(command, shell=True, cwd=suite.path, check=True, capture_output=True)
     assert len(suite.records("s")) == 3
+
+
+def test_a_setup_and_an_entry_of_one_name_are_not_confused_on_resume(suite: Workplace) -> None:
+    suite.write("data_prep/setup.sh", "test -e ready\n")
+    suite.write(
+        "suite.yaml",
+        "data_setups: [{name: same, script: data_prep/setup.sh, interpreter: sh}]\n"
+        "entries: [{name: same, script: count.py}]\n",
+    )
+    assert suite.run("run", "suite.yaml", "--session-name", "s").returncode == 1
+    (suite.path / "ready").touch()
+    assert suite.run("run", "suite.yaml", "--session-name", "s", "--rerun-failed").returncode == 0
+    assert suite.record("s", "same")["status"] == "passed" and ran(suite) == ["same"]
+
+
+def test_resuming_a_part_leaves_the_rest_in_the_report(suite: Workplace) -> None:
+    suite.write("suite.yaml", "entries:\n  - {name: a, script: count.py}\n  - {name: b, script: count.py}\n")
+    assert suite.run("run", "suite.yaml", "--session-name", "s").returncode == 0
+    done = suite.run("run", "suite.yaml", "--resume", "s", "--only", "b", "--json")
+    assert {record["case"]["name"] for record in json.loads(done.stdout)["records"]} == {"a", "b"}
+    plan = json.loads((suite.path / "results/s/plan.json").read_text())
+    assert [case["name"] for case in plan["cases"]] == ["a", "b"]
+
+
+def test_metrics_of_an_earlier_run_do_not_count(suite: Workplace) -> None:
+    suite.write("fixed/metrics.json", '{"score": 42}')
+    suite.write("scripts/silent.py", "print('done')\n")
+    fixed = suite.path / "fixed"
+    suite.write(
+        "suite.yaml",
+        f"entries:\n  - {{name: a, script: silent.py, args: [--benchmark-results-path, {fixed}]}}\n",
+    )
+    assert suite.run("run", "suite.yaml", "--session-name", "s").returncode == 1
+    record = suite.record("s", "a")
+    assert record["status"] == "failed" and "not from this run" in record["reason"]
+
+
+def test_a_command_that_never_ran_has_no_figures(suite: Workplace) -> None:
+    suite.write("suite.yaml", "entries:\n  - {name: a, command: [/no/such/program]}\n")
+    suite.run("run", "suite.yaml", "--session-name", "s")
+    assert suite.record("s", "a")["metrics"] == {}
+
+
+@pytest.mark.parametrize("kind", ["my_sinks:Raises", "my_sinks:NotThere"])
+def test_a_required_sink_that_fails_fails_the_session(suite: Workplace, kind: str) -> None:
+    suite.write("my_sinks.py", SINK)
+    suite.write(
+        "suite.yaml",
+        f"sinks: [{{type: '{kind}', name: needed, required: true}}]\nentries: [{{name: a, script: count.py}}]\n",
+    )
+    done = suite.run("run", "suite.yaml", "--session-name", "s", PYTHONPATH=str(suite.path))
+    assert done.returncode == 1
+    assert "sink needed is required and did not get everything" in done.stdout
+    assert json.loads((suite.path / "results/s/report.json").read_text())["ok"] is False
+
+
+def test_a_failed_setup_ends_the_setups(suite: Workplace) -> None:
+    suite.write("data_prep/bad.sh", "exit 1\n")
+    suite.write("data_prep/good.sh", "touch ran_anyway\n")
+    suite.write(
+        "suite.yaml",
+        "data_setups:\n  - {name: bad, script: data_prep/bad.sh, interpreter: sh}\n"
+        "  - {name: good, script: data_prep/good.sh, interpreter: sh}\nentries: [{name: a, script: count.py}]\n",
+    )
+    assert suite.run("run", "suite.yaml", "--session-name", "s").returncode == 1
+    assert not (suite.path / "ran_anyway").exists()
+
+
+def test_resume_by_a_relative_path(suite: Workplace) -> None:
+    suite.write("suite.yaml", f"results_dir: {suite.path}\nentries: [{{name: a, script: count.py}}]\n")
+    assert suite.run("run", "suite.yaml", "--session-name", "s").returncode == 0
+    assert suite.run("run", "suite.yaml", "--resume", "./s").returncode == 0
+    assert ran(suite) == ["a"]
+
+
+def test_needed_results_are_found_in_one_place_however_often_the_case_ran(suite: Workplace) -> None:
+    suite.write(
+        "suite.yaml",
+        "entries:\n  - {name: p, script: count.py, repeat: 2}\n"
+        "  - {name: c, needs: [p], command: [cat, '{needs:p}/benchmark_results/metrics.json']}\n",
+    )
+    done = suite.run("run", "suite.yaml", "--session-name", "s")
+    assert done.returncode == 0, done.stdout
+
+
+def test_artifacts_dir_that_cannot_be_made_is_one_line(suite: Workplace) -> None:
+    suite.write("large", "a file\n")
+    suite.write("suite.yaml", "artifacts_dir: large\nentries: [{name: a, script: count.py}]\n")
+    done = suite.run("run", "suite.yaml", "--session-name", "s")
+    assert done.returncode == 2 and "large" in done.stderr and len(done.stderr.strip().splitlines()) == 1

@@ -104,6 +104,7 @@ class SessionDir:
         self._make_dirs(directory, layout.run_dirs(case))
         _link_to(directory / OUTPUT, f"{LOGS}/{OUTPUT}")
         _link_to(entry / OUTPUT, f"{ATTEMPTS}/{label}/{LOGS}/{OUTPUT}")
+        _link_to(entry / layout.BENCHMARK_RESULTS, f"{ATTEMPTS}/{label}/{layout.BENCHMARK_RESULTS}")
         return directory
 
     def _make_dirs(self, directory: Path, names: Iterable[str]) -> None:
@@ -201,6 +202,14 @@ class SessionDir:
     def read_record(self, case: Case) -> Record | None:
         """A case's record; None if there is none, or (logged) none that can be read."""
         return codec.read_record(self.entry_dir(case) / RECORD)
+
+    def stored_records(self) -> Iterator[tuple[Path, Record]]:
+        """All records that are on disk, each with its entry's directory, whatever the plan is now."""
+        for pattern in (f"{layout.DATA_SETUP}/*/{RECORD}", f"*/{RECORD}"):
+            for file in sorted(self.path.glob(pattern)):
+                record = codec.read_record(file)
+                if record is not None:
+                    yield file.parent, record
 
     def records(self, cases: Iterable[Case]) -> "RecordFiles":
         """The records of these cases that are on disk, read one by one whenever they are asked for."""

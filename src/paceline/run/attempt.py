@@ -15,18 +15,21 @@ from paceline.model import Case, Measurement, Record, Status
 from paceline.record.directory import SessionDir
 from paceline.record.events import RUN_ENDED, RUN_STARTED, EventLog, utc_now
 from paceline.record.redact import Redactor
-from paceline.run.collectors import SystemCollector, make_collectors, write_samples
+from paceline.run.collectors import Collector, SystemCollector, make_collectors, write_samples
 from paceline.run.listener import Listener
 from paceline.run.outcome import Run, measurements, merged_warnings, notes, usage_metrics, verdict
 from paceline.run.output import OutputLog
-from paceline.run.process import Command, Warden
+from paceline.run.process import Command, Exit, Warden
 from paceline.run.scheduler import Grant
-from paceline.run.script_output import read
+from paceline.run.script_output import ScriptOutput, read
 
 if TYPE_CHECKING:
     from paceline.run.ray_cluster import RayCluster
 
 
+Tasks = tuple[Mapping[str, Any], ...]
+
+METRICS = "metrics.json"
 CURVE_FROM_S = 0.1
 """From which run time on the samples are kept as a curve; shorter runs have a handful of them."""
 
@@ -41,13 +44,11 @@ class Bench:
     events: EventLog
     listener: Listener
     environ: Mapping[str, str]
+    store: Callable[[Record, Tasks], object]
     environment_id: str = ""
     revision: str = ""
     gpu_interval_s: float = 1.0
     stopping: Callable[[], bool] = lambda: False
-
-
-Tasks = tuple[Mapping[str, Any], ...]
 
 
 def run_case(case: Case, warden: Warden, grant: Grant, bench: Bench) -> tuple[Record, Tasks]:
@@ -57,8 +58,9 @@ def run_case(case: Case, warden: Warden, grant: Grant, bench: Bench) -> tuple[Re
         record, tasks = _guarded_attempt(case, attempt, warden, grant, bench)
         if record.status is not Status.INFRA_ERROR or not retries_left or bench.stopping():
             break
-        bench.directory.write_record(record)
+        bench.store(record, tasks)
         bench.events.write("retry", case=case.name, attempt=attempt, reason=record.reason)
+        bench.listener.note(f"{case.name}: attempt {attempt} failed and is repeated: {record.reason}")
         attempt = bench.directory.next_attempt(case)
     return record, tasks
 
@@ -176,6 +178,8 @@ class _Attempt:
         run_dir = self._bench.directory.run_dir(self._case, label)
         run_id = uuid.uuid4().hex
         command = self._command(run_dir, run_id)
+        results_path = Path(command.env["PACELINE_RESULTS_PATH"])
+        metrics_before = _stamp(results_path / METRICS)
         collectors = make_collectors(run_dir, gpu_interval_s=self._bench.gpu_interval_s)
         system = SystemCollector()
         with OutputLog(run_dir / "logs", self._bench.redactor.stream) as log, ExitStack() as stack:
@@ -189,14 +193,14 @@ class _Attempt:
         sampling_fault = ""
         if ended.usage.wall_s >= CURVE_FROM_S:
             sampling_fault = write_samples(run_dir / "resources.csv", ended.usage.samples)
-        output = read(Path(self._case.at(self._case.results_path, run_dir)))
+        output = _written_by_this_run(read(results_path), results_path / METRICS, metrics_before)
         status, reason = verdict(self._case, ended, output, log.tail(1))
-        collected = {name: value for part in collectors for name, value in part.metrics().items()}
+        collected = _collected(ended, system, collectors)
         warnings = (*notes(ended, output, log), *(note for part in collectors for note in part.warnings()))
         return Run(
             exit=ended,
             output=output,
-            collected={**usage_metrics(ended.usage), **system.metrics(ended.usage), **collected},
+            collected=collected,
             warnings=tuple(filter(None, (*warnings, sampling_fault, *system.warnings(ended.usage)))),
             status=status,
             reason=reason,
@@ -255,6 +259,37 @@ class _Attempt:
             params=last.output.params,
             warnings=merged_warnings(runs),
         )
+
+
+def _collected(ended: Exit, system: SystemCollector, collectors: Sequence[Collector]) -> dict[str, float]:
+    """What we measured; nothing of a command that never ran or whose figures were lost, not even zeros."""
+    if ended.reason in ("launch_error", "lost"):
+        return {}
+    parts = (part.metrics() for part in collectors)
+    return {
+        **usage_metrics(ended.usage),
+        **system.metrics(ended.usage),
+        **{k: v for part in parts for k, v in part.items()},
+    }
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """What changes when a file is written."""
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
+def _written_by_this_run(
+    output: ScriptOutput, metrics: Path, before: tuple[int, int, int] | None
+) -> ScriptOutput:
+    """What a script wrote, without the metrics that an earlier run left in a directory they share."""
+    if before is None or _stamp(metrics) != before:
+        return output
+    problem = f"{metrics.name} was there before and is not from this run"
+    return replace(output, metrics={}, has_metrics=False, problems=(*output.problems, problem))
 
 
 def _labels(case: Case) -> list[str | None]:

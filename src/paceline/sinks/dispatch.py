@@ -79,8 +79,9 @@ class Courier:
 class Dispatcher:
     """All sinks of a session."""
 
-    def __init__(self, couriers: Sequence[Courier]) -> None:
+    def __init__(self, couriers: Sequence[Courier], missing: Sequence[SinkSpec] = ()) -> None:
         self._couriers = tuple(couriers)
+        self._missing = tuple(missing)
 
     def open(self, plan: Plan) -> None:
         self._send("open", plan)
@@ -94,7 +95,8 @@ class Dispatcher:
         deadline = monotonic() + CLOSE_TIMEOUT_S
         for courier in self._couriers:
             courier.finish(deadline)
-        return tuple(one.spec.name for one in self._couriers if one.failures and one.spec.required)
+        failed = [courier.spec for courier in self._couriers if courier.failures]
+        return tuple(spec.name for spec in (*self._missing, *failed) if spec.required)
 
     def _send(self, method: str, argument: object) -> None:
         for courier in self._couriers:
@@ -103,18 +105,18 @@ class Dispatcher:
 
 def start_sinks(plan: Plan, context: Callable[[SinkSpec], SinkContext], note: Note) -> Dispatcher:
     """A courier for each sink of the plan that can be had; the others are said in a line each."""
-    couriers = []
+    couriers, missing = [], []
     for spec in plan.sinks:
-        if spec.blocked:
-            note(f"sink {spec.name}: off: {spec.blocked}")
-            continue
         try:
+            if spec.blocked:
+                raise PacelineError(spec.blocked)
             sink_class = plugins.find("sinks", spec.type)
         except PacelineError as error:
+            missing.append(spec)
             note(f"sink {spec.name}: off: {error}")
-            continue
-        couriers.append(Courier(spec, _builder(sink_class, spec, context(spec)), note))
-    return Dispatcher(couriers)
+        else:
+            couriers.append(Courier(spec, _builder(sink_class, spec, context(spec)), note))
+    return Dispatcher(couriers, missing)
 
 
 def _builder(sink_class: object, spec: SinkSpec, context: SinkContext) -> Build:
