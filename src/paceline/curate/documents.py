@@ -6,6 +6,7 @@ it was read in: lines that no stage changed keep their bytes.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -39,10 +40,10 @@ class Source:
 
 
 def split_suffix(name: str) -> tuple[str, str]:
-    """`a/b.jsonl.gz` as `a/b` and `.jsonl.gz`."""
-    directory, slash, last = name.rpartition("/")
-    stem, dot, suffix = last.partition(".")
-    return f"{directory}{slash}{stem}", f"{dot}{suffix}"
+    """`a/b.c.jsonl.gz` as `a/b.c` and `.jsonl.gz`."""
+    packed = next((tail for tail in (".gz", ".zst") if name.endswith(tail)), "")
+    path = PurePosixPath(name.removesuffix(packed))
+    return str(path.with_suffix("")), path.suffix + packed
 
 
 class Documents(Protocol):

@@ -1,0 +1,224 @@
+"""From a list of WARC files to documents: list, download, extract."""
+
+import gzip
+import shutil
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, cast
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+from paceline.curate.documents import LineDocuments, Source
+from paceline.curate.errors import BadRecord, PipelineError
+from paceline.curate.html_text import html_to_text
+from paceline.curate.stage import Resources, Stage
+from paceline.curate.task import Origin, Reject, Task
+from paceline.curate.warc import Damage, WarcRecord, parse_response, read_warc
+from paceline.errors import MissingExtra
+
+WARC_SUFFIXES = (".warc.gz", ".warc")
+LIST_SUFFIXES = (".txt", ".paths", ".paths.gz")
+CRAWL_HOST = "https://data.commoncrawl.org/"
+HTML_TYPES = ("text/html", "application/xhtml+xml")
+TIMEOUT_S = 60.0
+# Text of documents that go on together.
+BATCH_BYTES = 16 * 1_048_576
+
+
+class WarcListStage(Stage):
+    """Lists WARC files: each is a unit of work.
+
+    The source is a WARC file, a directory with such, an address of one, or a list (`.txt`, `.paths`, `.paths.gz`)
+    with a path or address a line; lines of a list that are neither are paths of Common Crawl.
+    """
+
+    name = "warc_list"
+    resources = Resources(cpus=0.5)
+    splits = True
+
+    def __init__(self, source: str, *, limit: int | None = None) -> None:
+        if limit is not None and limit < 1:
+            raise PipelineError("warc_list: the limit must be at least 1")
+        self.source = source
+        self.limit = limit
+
+    def process(self, task: Task) -> Iterator[Task]:
+        seen: Counter[str] = Counter()
+        for place in list_warcs(self.source)[: self.limit]:
+            name = _stem(place)
+            seen[name] += 1
+            # Documents are written to a file of this name, so no two may share it.
+            unique = name if seen[name] == 1 else f"{name}-again-{seen[name]}"
+            yield Task(data=place, dataset_name=task.dataset_name, task_id=unique, origin=Origin(path=place))
+
+
+def _stem(place: str) -> str:
+    name = place.rpartition("/")[2]
+    return next((name.removesuffix(tail) for tail in WARC_SUFFIXES if name.endswith(tail)), name)
+
+
+def list_warcs(source: str) -> list[str]:
+    """Paths and addresses, in the order of the list or of the names."""
+    if source.endswith(LIST_SUFFIXES):
+        return [_resolve(line, source) for line in _read_list(source).splitlines() if line.strip()]
+    if "://" in source:
+        return [source]
+    path = Path(source)
+    if path.is_dir():
+        found = sorted(str(file) for file in path.rglob("*") if file.name.endswith(WARC_SUFFIXES))
+        if not found:
+            raise PipelineError(f"{source}: no WARC files (.warc, .warc.gz) in this directory")
+        return found
+    if not path.is_file():
+        raise PipelineError(f"{source}: no such file or directory")
+    return [source]
+
+
+def _resolve(line: str, source: str) -> str:
+    line = line.strip()
+    if "://" in line or Path(line).exists():
+        return line
+    beside = Path(source).parent / line
+    return str(beside) if "://" not in source and beside.exists() else CRAWL_HOST + line.lstrip("/")
+
+
+def _read_list(source: str) -> str:
+    try:
+        with _open(source) as file:
+            data = file.read()
+        return (gzip.decompress(data) if source.endswith(".gz") else data).decode()
+    except (OSError, ValueError, EOFError) as error:
+        raise PipelineError(f"{source}: the list cannot be read: {error}") from error
+
+
+class WarcDownloadStage(Stage):
+    """Addresses -> files below `directory`, fetched unless they are there already; paths pass as they are."""
+
+    name = "warc_download"
+
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        self._fetched_bytes = 0
+
+    def process(self, task: Task) -> Task | Reject:
+        place: str = task.data
+        if "://" not in place:
+            return task
+        address = urlsplit(place)
+        target = Path(self.directory) / f"{address.netloc}{address.path}".replace("/", "-").lstrip(".-")
+        try:
+            if not target.exists():
+                self._fetched_bytes += _fetch(place, target)
+        except (OSError, ValueError) as error:
+            return Reject(
+                stage=self.name, reason=f"cannot be fetched: {error}", origin=task.origin, label=place
+            )
+        return task.carrying(str(target))
+
+    def take_metrics(self) -> Mapping[str, float]:
+        fetched, self._fetched_bytes = self._fetched_bytes, 0
+        return {"bytes": float(fetched)}
+
+
+def _fetch(place: str, target: Path) -> int:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f".{target.name}.{uuid4().hex}")
+    try:
+        with _open(place) as source, draft.open("wb") as file:
+            shutil.copyfileobj(source, file, 1_048_576)
+        draft.rename(target)
+    finally:
+        draft.unlink(missing_ok=True)
+    return target.stat().st_size
+
+
+def _open(place: str) -> IO[bytes]:
+    if "://" not in place:
+        return Path(place).open("rb")
+    if place.startswith(("http://", "https://")):
+        return cast(IO[bytes], urllib.request.urlopen(place, timeout=TIMEOUT_S))  # noqa: S310 - http only
+    try:
+        import fsspec
+    except ModuleNotFoundError:
+        raise MissingExtra(f"reading {place}", "curate") from None
+    return cast(IO[bytes], fsspec.open(place, "rb").open())
+
+
+class WarcTextStage(Stage):
+    """WARC files -> batches of documents: `url`, `warc_id`, `date` and the `text` of each page that has some.
+
+    Answers other than 200 and other than HTML are passed over and counted; what is damaged is rejected.
+    """
+
+    name = "warc_text"
+
+    def __init__(self, *, batch_bytes: int = BATCH_BYTES) -> None:
+        self.batch_bytes = batch_bytes
+        self._counts = {"responses": 0, "pages": 0, "empty": 0, "damaged": 0}
+
+    def process(self, task: Task) -> Iterator[Task | Reject]:
+        path: str = task.data
+        held: list[dict[str, str]] = []
+        size_bytes = start = 0
+        try:
+            with Path(path).open("rb") as file:
+                for found in read_warc(file):
+                    product = self._extract(found, path)
+                    if isinstance(product, Reject):
+                        yield product
+                    elif product is not None:
+                        held.append(product)
+                        size_bytes += len(product["text"])
+                    if size_bytes >= self.batch_bytes:
+                        yield self._batch(task, path, start, held)
+                        held, size_bytes, start = [], 0, start + len(held)
+        except OSError as error:
+            yield self._refuse(Origin(path=path), f"cannot be read: {error}")
+        if held:
+            yield self._batch(task, path, start, held)
+
+    def take_metrics(self) -> Mapping[str, float]:
+        counts, self._counts = self._counts, dict.fromkeys(self._counts, 0)
+        return {name: float(count) for name, count in counts.items()}
+
+    def _extract(self, found: WarcRecord | Damage, path: str) -> dict[str, str] | Reject | None:
+        if isinstance(found, Damage):
+            return self._refuse(Origin(path=path), f"byte {found.offset}: {found.reason}")
+        if found.kind != "response":
+            return None
+        self._counts["responses"] += 1
+        url = found.headers.get("warc-target-uri", "").strip("<>")
+        try:
+            response = parse_response(found.content)
+        except BadRecord as error:
+            return self._refuse(Origin(path=path), f"{url}: {error}")
+        kind, _, options = response.headers.get("content-type", "").partition(";")
+        if response.status != 200 or kind.strip().lower() not in HTML_TYPES:
+            return None
+        self._counts["pages"] += 1
+        text = html_to_text(response.body, _charset(options))
+        if not text:
+            self._counts["empty"] += 1
+            return None
+        identity = found.headers.get("warc-record-id", "").strip("<>").removeprefix("urn:uuid:")
+        return {"url": url, "warc_id": identity, "date": found.headers.get("warc-date", ""), "text": text}
+
+    def _batch(self, task: Task, path: str, start: int, held: list[dict[str, str]]) -> Task:
+        # Batches are numbered always: whether there is a second one is not known when the first is written.
+        source = Source(name=f"{task.task_id}.jsonl", path=path, start=start, whole=False)
+        documents = LineDocuments(lines=[None] * len(held), records=list(held), source=source)
+        return Task(documents, task.dataset_name, source.output_name(), Origin(path=path))
+
+    def _refuse(self, origin: Origin, reason: str) -> Reject:
+        self._counts["damaged"] += 1
+        return Reject(stage=self.name, reason=reason, origin=origin, label=str(origin))
+
+
+def _charset(options: str) -> str:
+    for option in options.split(";"):
+        name, _, value = option.partition("=")
+        if name.strip().lower() == "charset":
+            return value.strip().strip("\"'")
+    return ""
