@@ -11,7 +11,6 @@ Without `--input-path` the WARC files of a snapshot of Common Crawl are fetched.
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from document_run import Totals, keep_written, make_parser, run_pipeline, run_script
@@ -66,7 +65,7 @@ def run(args: argparse.Namespace, totals: Totals) -> dict[str, Any]:
 def make_stages(args: argparse.Namespace, source: str) -> list[Stage]:
     stages: list[Stage] = [
         WarcListStage(source, limit=args.url_limit),
-        WarcDownloadStage(str(Path(args.download_path).resolve())),
+        WarcDownloadStage(args.download_path),
         WarcTextStage(),
         LanguageStage(text_field="text", languages=args.languages),
     ]

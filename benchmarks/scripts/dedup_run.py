@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable
+from contextlib import nullcontext
 from time import perf_counter
 from typing import Any
 
@@ -17,6 +18,7 @@ from paceline.curate.dedup import (
     rows_to_drop,
     write_duplicates,
 )
+from paceline.curate.executors.ray_session import ray_session
 from paceline.curate.readers import DocumentReader
 from paceline.curate.writers import DocumentWriterStage, list_output, prepare_output
 
@@ -36,8 +38,16 @@ def deduplicate(
     args: argparse.Namespace, totals: Totals, stage: Stage, group: Callable[[np.ndarray], Places]
 ) -> dict[str, Any]:
     """The metrics of a run; the first document of each group is kept."""
-    started = perf_counter()
     prepare_output(args.output_path, args.input_path)
+    # Both pipelines use one cluster: starting it takes longer than either.
+    with nullcontext() if args.executor == "local" else ray_session(dashboard=args.executor == "xenna"):
+        return identify_and_remove(args, totals, stage, group)
+
+
+def identify_and_remove(
+    args: argparse.Namespace, totals: Totals, stage: Stage, group: Callable[[np.ndarray], Places]
+) -> dict[str, Any]:
+    started = perf_counter()
     pipeline = Pipeline("identification", [make_reader(args, [args.id_field, args.text_field]), stage])
     tasks = run_pipeline(pipeline, args, totals)
     batches: list[Fingerprints] = [task.data for task in tasks]

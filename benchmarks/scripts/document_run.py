@@ -56,6 +56,7 @@ def run_script(args: argparse.Namespace, body: Body) -> int:
     emit.params(
         {name: str(value) if isinstance(value, Path) else value for name, value in vars(args).items()}
     )
+    make_absolute(args)
     totals = Totals()
     started = perf_counter()
     try:
@@ -67,6 +68,13 @@ def run_script(args: argparse.Namespace, body: Body) -> int:
         return 1
     write_results(results, totals, metrics, perf_counter() - started)
     return 0
+
+
+def make_absolute(args: argparse.Namespace) -> None:
+    """Paths from the root: workers of other engines are in other directories."""
+    for name, value in vars(args).items():
+        if name.endswith("_path") and isinstance(value, str) and "://" not in value:
+            setattr(args, name, str(Path(value).absolute()))
 
 
 def run_pipeline(pipeline: Pipeline, args: argparse.Namespace, totals: Totals) -> list[Task]:
