@@ -1,6 +1,7 @@
 """What the document benchmarks have in common: arguments, running pipelines, and the three result files."""
 
 import argparse
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,10 +13,13 @@ from typing import Any
 from paceline import emit
 from paceline.curate import Pipeline, Task
 from paceline.curate.executors import EXECUTORS, make_executor
+from paceline.curate.partition import list_documents
 from paceline.curate.rejects import RejectLog
 from paceline.curate.tasks_file import write_tasks
 from paceline.curate.writers import list_output
 from paceline.errors import PacelineError
+
+BYTES_PER_WORKER = 16 * 1_048_576
 
 
 @dataclass(slots=True)
@@ -80,7 +84,8 @@ def make_absolute(args: argparse.Namespace) -> None:
 def run_pipeline(pipeline: Pipeline, args: argparse.Namespace, totals: Totals) -> list[Task]:
     """All tasks that come out, in input order; what they cost joins the totals."""
     found = []
-    for outcome in pipeline.stream(make_executor(args.executor), on_error=args.on_error):
+    executor = make_executor(args.executor, **choose_workers(args))
+    for outcome in pipeline.stream(executor, on_error=args.on_error):
         found.append(outcome)
         totals.rejects.add(outcome.rejects)
         for perf in outcome.perf:
@@ -88,6 +93,15 @@ def run_pipeline(pipeline: Pipeline, args: argparse.Namespace, totals: Totals) -
                 totals.counts[f"{perf.stage_name}.{name}"] += int(value)
     found.sort(key=lambda outcome: (outcome.unit, outcome.part))
     return [task for outcome in found for task in outcome.tasks]
+
+
+def choose_workers(args: argparse.Namespace) -> dict[str, int]:
+    """As many local workers as the input is worth: to start one takes as long as to read tens of megabytes."""
+    # What is no document (a WARC file) is worth a worker of its own.
+    if args.executor != "local" or not hasattr(args, "max_files"):
+        return {}
+    size_bytes = sum(size for _, _, size in list_documents(args.input_path)[: args.max_files])
+    return {"workers": max(1, min(len(os.sched_getaffinity(0)), size_bytes // BYTES_PER_WORKER))}
 
 
 def keep_written(tasks: Sequence[Task], args: argparse.Namespace, totals: Totals, *others: str) -> None:
