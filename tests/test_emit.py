@@ -404,6 +404,51 @@ def test_a_second_run_by_hand_replaces_the_tasks_of_the_first(tmp_path: Path) ->
     assert stages_of(tmp_path / "out") == ["a", "a", "a"]
 
 
+POOL = """
+import multiprocessing, os, sys
+from concurrent.futures import ProcessPoolExecutor
+LATE
+from paceline import emit
+
+def work(number):
+    with emit.task("work"):
+        pass
+
+if __name__ == "__main__":
+    with ProcessPoolExecutor(2, multiprocessing.get_context(sys.argv[1])) as pool:
+        list(pool.map(work, range(6)))
+"""
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+def test_workers_of_a_script_that_emits_nothing_itself_are_one_run(tmp_path: Path, method: str) -> None:
+    for _ in range(2):  # the second run's replace the first's
+        done = run_script(tmp_path, POOL.replace("LATE", ""), method, "--benchmark-results-path", "out")
+        assert done.returncode == 0, done.stderr
+        assert stages_of(tmp_path / "out") == ["work"] * 6
+
+
+def test_workers_forked_after_the_path_was_set_are_one_run(tmp_path: Path) -> None:
+    late = "from paceline import emit\nos.environ['PACELINE_RESULTS_PATH'] = 'out'"
+    for _ in range(2):
+        done = run_script(tmp_path, POOL.replace("LATE", late), "fork")
+        assert done.returncode == 0, done.stderr
+        assert stages_of(tmp_path / "out") == ["work"] * 6
+
+
+def test_a_program_that_starts_scripts_is_no_run_itself(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("from paceline import emit\nwith emit.task('a'):\n    pass\n")
+    text = """
+import os, subprocess, sys
+from paceline import emit
+for _ in range(2):
+    subprocess.run([sys.executable, "one.py", "--benchmark-results-path", "out"], check=True)
+"""
+    done = run_script(tmp_path, text)
+    assert done.returncode == 0, done.stderr
+    assert stages_of(tmp_path / "out") == ["a"]
+
+
 def test_a_tasks_file_the_script_wrote_itself_is_kept(tmp_path: Path) -> None:
     text = """
 import collections, pickle

@@ -165,14 +165,7 @@ def _flush_at_exit() -> None:
 
 
 def _chosen_path() -> str:
-    words = sys.argv[1:] if hasattr(sys, "argv") else []
-    chosen = ""
-    for position, word in enumerate(words):
-        if word.startswith(f"{_OPTION}="):
-            chosen = word.partition("=")[2]
-        elif word == _OPTION and position + 1 < len(words):
-            chosen = words[position + 1]
-    chosen = chosen or os.environ.get(_VARIABLE, "")
+    chosen = _find_path()
     if not chosen:
         from paceline.errors import PacelineError
 
@@ -180,10 +173,30 @@ def _chosen_path() -> str:
     return chosen
 
 
+def _find_path() -> str:
+    words = sys.argv[1:] if hasattr(sys, "argv") else []
+    chosen = ""
+    for position, word in enumerate(words):
+        if word.startswith(f"{_OPTION}="):
+            chosen = word.partition("=")[2]
+        elif word == _OPTION and position + 1 < len(words):
+            chosen = words[position + 1]
+    return chosen or os.environ.get(_VARIABLE, "")
+
+
 def _run_id() -> str:
     """What all processes of one run of a script share, so that tasks of an earlier run are told apart."""
     given = os.environ.get("PACELINE_RUN_ID")
     return given or os.environ.setdefault("PACELINE_EMIT_RUN", f"{os.getpid()}-{time.time_ns()}")
+
+
+def _begin_run() -> None:
+    """Give worker processes, which inherit our environment, the same run as ours even if we emit nothing before.
+
+    A program that has nowhere to write results is no run of a script, and may start several.
+    """
+    if _find_path():
+        _run_id()
 
 
 def _merge(name: str, values: "Mapping[str, Any]") -> None:
@@ -388,6 +401,7 @@ def _directory_at_start() -> str:
 
 def _hold() -> None:
     """Before a fork: no other thread may be in the middle of writing while the process is copied."""
+    _begin_run()
     _journal.lock.acquire()
 
 
@@ -401,6 +415,7 @@ def _begin_anew() -> None:
     _journal = _Journal()
 
 
+_begin_run()
 _start_dir = _directory_at_start()
 _journal = _Journal()
 os.register_at_fork(before=_hold, after_in_parent=_let_go, after_in_child=_begin_anew)

@@ -17,6 +17,7 @@ from paceline.plan import find_results_dir, make_plan
 from paceline.record.directory import SessionDir, newest
 from paceline.record.environment import Environment
 from paceline.record.events import EventLog
+from paceline.record.masking import mask_plan
 from paceline.record.redact import Redactor
 from paceline.report.files import write_report
 from paceline.run.attempt import Bench, run_case, unrun_record
@@ -56,8 +57,8 @@ class Request:
 
 
 def load_config(request: Request) -> Loaded:
-    """The merged and checked configuration."""
-    return load(request.configs, datasets=request.datasets, sinks=request.sinks)
+    """The merged configuration; what is wrong in it is raised by the plan, together with what is wrong there."""
+    return load(request.configs, datasets=request.datasets, sinks=request.sinks, lenient=True)
 
 
 def prepare(request: Request, loaded: Loaded | None = None) -> Plan:
@@ -115,6 +116,7 @@ class _Session:
         self._store = Store(directory)
         self._counts: Counter[Status] = Counter()
         self._untouched: tuple[Case, ...] = ()
+        self._masked = mask_plan(plan, redactor)
 
     def run(self, request: Request) -> Report:
         setups, cases = (
@@ -130,9 +132,11 @@ class _Session:
         kept = len(setups) + len(cases)
         self._counts.update([*setups.values(), *cases.values()])
         self._events.write("session_started", session=self._plan.session, kept=kept)
-        self._listener.session_started(self._plan, kept)
+        self._listener.session_started(self._masked, kept)
+        for text in self._plan.warnings:
+            self._note(text)
         sinks = start_sinks(self._plan, self._sink_context, self._note)
-        sinks.open(self._plan)
+        sinks.open(self._masked)
         with ExitStack() as stack:
             wardens = [stack.enter_context(Warden()) for _ in range(self._slots(request.jobs))]
             stopper = stack.enter_context(Stopper(wardens, self._tell_stopping))
@@ -230,7 +234,7 @@ class _Session:
 
     def _close(self, sinks: Dispatcher, stopper: Stopper) -> Report:
         report = Report(
-            plan=replace(self._plan, cases=(*self._plan.cases, *self._untouched)),
+            plan=replace(self._masked, cases=(*self._masked.cases, *self._untouched)),
             records=self._directory.records((*self._plan.setups, *self._plan.cases, *self._untouched)),
             counts=dict(self._counts),
             interrupted=stopper.signalled,

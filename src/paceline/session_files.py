@@ -42,7 +42,7 @@ def write_start(
     files: dict[str, bytes] = {
         "config.yaml": resolved_text(loaded, redactor.data).encode(),
         "plan.json": dump(plan_json(plan, redactor), pretty=True),
-        "environment.json": dump(environment.data, pretty=True, redactor=redactor),
+        "environment.json": dump(environment.data, pretty=True),
         PACKAGES: "".join(f"{line}\n" for line in environment.packages).encode(),
     }
     if environment.conda_explicit:

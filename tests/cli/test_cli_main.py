@@ -105,6 +105,95 @@ def test_a_reader_that_goes_away_is_no_error(place: Workplace) -> None:
     assert done.stderr == ""
 
 
+def in_shell(place: Workplace, words: str, redirection: str) -> subprocess.CompletedProcess[str]:
+    """Run a command with its streams closed or led elsewhere by a shell, buffered as usual."""
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return subprocess.run(
+        ["sh", "-c", f'exec "$0" -m paceline {words} {redirection}', sys.executable],
+        cwd=place.path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=170,
+    )
+
+
+ONE = "results_dir: results\nentries:\n  - {name: a, command: [echo, spoken]}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "closed"),
+    [
+        *((words, ">&-") for words in ("--version", "plan", "plan --json", "schema", "list", "run --json")),
+        ("run", ">&- <&-"),
+        ("run", ">&- 2>&- <&-"),
+    ],
+)
+def test_a_closed_output_is_no_error(place: Workplace, words: str, closed: str) -> None:
+    place.write("paceline.yaml", ONE)
+    done = in_shell(place, words, closed)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    if words.startswith("run"):
+        (log,) = place.path.glob("results/*/a/logs/stdout.log")
+        assert log.read_text() == "spoken\n"
+
+
+@pytest.mark.parametrize("words", ["--version", "plan", "plan --json", "plan --explain", "schema", "list"])
+def test_a_full_output_is_one_line_and_exit_1(place: Workplace, words: str) -> None:
+    place.write("paceline.yaml", ONE)
+    done = in_shell(place, words, ">/dev/full")
+    assert done.returncode == 1
+    assert done.stderr == "paceline: cannot write to standard output: No space left on device\n"
+
+
+@pytest.mark.parametrize("words", ["run", "run --quiet", "run --json"])
+@pytest.mark.parametrize(("program", "code"), [("true", 0), ("false", 1)])
+def test_a_full_output_does_not_change_how_a_session_ends(
+    place: Workplace, words: str, program: str, code: int
+) -> None:
+    place.write("paceline.yaml", f"results_dir: results\nentries:\n  - {{name: a, command: ['{program}']}}\n")
+    done = in_shell(place, f"{words} --session-name s", ">/dev/full")
+    assert done.returncode == code, done.stderr
+    assert done.stderr.count("paceline: cannot write to standard output: No space left on device\n") == 1
+    assert set(place.records("s")) == {"a"}
+    shown = in_shell(place, "show s", ">/dev/full")
+    assert (shown.returncode, shown.stderr.count("\n")) == (1, 1)
+
+
+class TestErrorsHideSecrets:
+    SUITE = """\
+results_dir: results
+secrets: [PLAIN_NAME]
+entries:
+  - {name: a, script: "${API_TOKEN}.py"}
+  - {name: b, command: ["true"], needs: ["${PLAIN_NAME}"]}
+"""
+
+    @pytest.mark.parametrize("words", [["plan"], ["plan", "--json"], ["plan", "--explain"], ["run"]])
+    def test_in_the_configuration(self, place: Workplace, words: list[str]) -> None:
+        place.write("paceline.yaml", self.SUITE)
+        done = place.run(*words, API_TOKEN="token/secret'123", PLAIN_NAME="hidden-word")
+        assert done.returncode == 2
+        assert "***.py" in done.stderr
+        assert "'***'" in done.stderr
+        assert "secret" not in done.stdout + done.stderr.replace("paceline.yaml", "")
+        assert "hidden-word" not in done.stdout + done.stderr
+
+    @pytest.mark.parametrize("words", [["plan"], ["plan", "--json"], ["run"]])
+    @pytest.mark.parametrize("variable", ["API_TOKEN", "PLAIN_NAME"])
+    def test_in_a_selection(self, place: Workplace, words: list[str], variable: str) -> None:
+        place.write("s.yaml", 'secrets: [PLAIN_NAME]\nentries:\n  - {name: a, command: ["true"]}\n')
+        done = place.run(*words, "s.yaml", "--only", "hidden-word", **{variable: "hidden-word"})
+        assert done.returncode == 2
+        assert done.stderr.startswith("paceline: --only '***' matches no case")
+        assert "hidden-word" not in done.stdout + done.stderr
+
+    def test_in_the_name_of_a_session(self, place: Workplace) -> None:
+        done = place.run("show", "hidden-word", API_TOKEN="hidden-word")
+        assert done.stderr.startswith("paceline: no session '***' in results")
+
+
 def test_an_interrupt_is_exit_130_and_no_traceback(place: Workplace) -> None:
     pipe = place.path / "never-written.yaml"
     os.mkfifo(pipe)

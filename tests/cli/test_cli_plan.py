@@ -111,6 +111,27 @@ def test_json_tells_errors_too(place: Workplace) -> None:
     assert json.loads(done.stdout)["errors"] == done.stderr.splitlines()
 
 
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["suite.yaml", "--only", "helo"], "--only 'helo' matches no case"),
+        (["--session-name", "n"], "no configuration given"),
+    ],
+)
+def test_json_tells_every_kind_of_error(place: Workplace, words: list[str], complaint: str) -> None:
+    place.write("suite.yaml", SUITE)
+    schema = json.loads(place.run("schema", "plan").stdout)
+    done = place.run("plan", "--json", *words, MY_API_TOKEN="very-secret-value")
+    assert done.returncode == 2
+    assert done.stdout.endswith("}\n")
+    plan = json.loads(done.stdout)
+    Draft202012Validator(schema).validate(plan)
+    assert plan["session"] == ("n" if "n" in words else "")
+    (error,) = plan["errors"]
+    assert error.startswith(complaint)
+    assert done.stderr == f"paceline: {error}\n"
+
+
 def test_explain_names_the_file_and_line_of_each_value(place: Workplace) -> None:
     place.write("base.yaml", SUITE)
     place.write("over.yaml", "entries:\n  - name: hello\n    timeout_s: 7\n")
@@ -129,6 +150,10 @@ def test_schemas_are_valid(place: Workplace, name: str) -> None:
     schema = json.loads(place.run("schema", name).stdout)
     Draft202012Validator.check_schema(schema)
     assert schema["properties"]
+
+
+def test_the_schema_of_the_configuration_is_the_default(place: Workplace) -> None:
+    assert place.run("schema").stdout == place.run("schema", "config").stdout
 
 
 def test_init_writes_a_suite_that_plans(place: Workplace) -> None:

@@ -53,7 +53,9 @@ def test_prints_the_log_the_table_and_the_place(
         log,
     )
     assert re.search(r"\t\t❌ Run Failed in \d+\.\d seconds \(failed\)\n\t\t.*3", log)
-    assert re.search(r"\t\t❌ Run Failed in .* \(requirement failed\)\n\t\texec_time_s ≤ 0 s: got ", log)
+    assert re.search(
+        r"\t\t❌ Run Failed in .* \(requirement failed\)\n\t\texec_time_s is .* at most 0\n", log
+    )
     assert re.search(r"^bad +failed", ending, re.MULTILINE)
     assert re.search(r"^1 passed, 1 failed, 1 requirement failed of 3 cases in ", ending, re.MULTILINE)
     assert done.stdout.endswith(f"Results in {place.path}/results/first\n")
@@ -69,6 +71,23 @@ def test_json_is_the_report_and_nothing_else(place: Workplace) -> None:
     assert (report["session"], report["ok"]) == ("j", False)
     assert [record["status"] for record in report["records"]] == ["passed", "failed", "requirement_failed"]
     assert done.stderr.startswith("Started session j...\n")
+
+
+def test_json_is_not_disturbed_by_what_sinks_print(place: Workplace) -> None:
+    place.write(
+        "talkative.py",
+        "from paceline.sinks import Sink\n"
+        "class Talker(Sink):\n"
+        "    def open(self, plan): print('opened')\n"
+        "    def record(self, record): print('recorded')\n"
+        "    def close(self, report): print('closed')\n",
+    )
+    place.write("s.yaml", f"{SUITE}sinks:\n  - {{name: talker, type: 'talkative:Talker'}}\n")
+    done = place.run("run", "--json", "s.yaml", "--only", "good", PYTHONPATH=str(place.path))
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["records"]) == 1
+    for word in ("opened", "recorded", "closed"):
+        assert f"{word}\n" in done.stderr
 
 
 def test_quiet(place: Workplace) -> None:
@@ -116,6 +135,27 @@ def test_list_tells_how_sessions_ended(finished: tuple[Workplace, subprocess.Com
     shutil.rmtree(place.path / "results/second")
 
 
+def test_a_session_of_a_newer_paceline_does_not_hide_the_others(
+    finished: tuple[Workplace, subprocess.CompletedProcess[str]],
+) -> None:
+    place, _ = finished
+    newer, broken = place.path / "results/newer", place.path / "results/broken"
+    for path, content in ((newer, '{"schema": 999}'), (broken, "{half")):
+        shutil.copytree(place.path / "results/first", path)
+        (path / "slow" / "record.json").write_text(content)
+    done = place.run("list")
+    shown = place.run("show", "broken")
+    shutil.rmtree(newer)
+    shutil.rmtree(broken)
+    assert done.returncode == 0, done.stderr
+    rows = {line.split()[0]: line for line in done.stdout.splitlines()}
+    assert rows["newer"].endswith("written by a newer paceline: update to read it")
+    assert " no " in rows["first"]
+    for stderr in (done.stderr, shown.stderr):
+        assert stderr.count("cannot be read and counts as missing") == 1
+    assert "1 passed, 1 failed, 1 not run of 3 cases\n" in shown.stdout
+
+
 def test_list_of_nothing(place: Workplace) -> None:
     done = place.run("list")
     assert (done.returncode, done.stdout) == (0, "no session in results\n")
@@ -131,6 +171,33 @@ def test_show_prints_a_stored_session(finished: tuple[Workplace, subprocess.Comp
         assert "1 passed, 1 failed, 1 requirement failed of 3 cases\n" in done.stdout
     shown = json.loads(place.run("show", "first", "--json").stdout)
     assert shown == json.loads((place.path / "results/first/report.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("here", "words"),
+    [
+        ("results", ["."]),
+        ("results", ["./"]),
+        ("results", ["./first"]),
+        ("results", ["first"]),
+        ("results", ["first/"]),
+        ("results/first", ["."]),
+        ("results/first", [".."]),
+        ("results/first", ["../first"]),
+        ("results/first/good", [".."]),
+        (".", ["results/first"]),
+        (".", ["./results"]),
+    ],
+)
+def test_show_by_path(
+    finished: tuple[Workplace, subprocess.CompletedProcess[str]], here: str, words: list[str]
+) -> None:
+    place, _ = finished
+    done = Workplace(place.path / here).run("show", *words)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith(f"Results in {place.path}/results/first\n")
+    shown = json.loads(Workplace(place.path / here).run("show", *words, "--json").stdout)
+    assert shown["session"] == "first"
 
 
 def test_show_of_no_session(place: Workplace) -> None:

@@ -1,5 +1,7 @@
 """The shorter and older ways to write things, and what is ignored."""
 
+from pathlib import Path
+
 import pytest
 
 from config.config_files import ENTRY, ConfigFiles
@@ -118,11 +120,16 @@ def test_legacy_paths(files: ConfigFiles) -> None:
     ]  # fmt: skip
 
 
-def test_the_results_path(files: ConfigFiles) -> None:
+def test_the_results_path(files: ConfigFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = ENTRY + "paths: [{name: results_path, host_path: /h}]\n"
     both = ENTRY + "paths: [{name: results_path, host_path: /h, container_path: /c}]\n"
     assert files.load(plain).config.results_dir == "/h"
-    assert files.load(plain, environ=CONTAINER).config.results_dir == "/MOUNT/h"
+    monkeypatch.setattr(containers, "MOUNT", tmp_path / "no_mount")
+    assert files.load(plain, environ=CONTAINER).config.results_dir == "/h"
+    monkeypatch.setattr(containers, "MOUNT", tmp_path)
+    assert files.load(plain, environ=CONTAINER).config.results_dir == f"{tmp_path}/h"
+    legacy = ENTRY + "results_path: /h\n"
+    assert files.load(legacy, environ=CONTAINER).config.results_dir == f"{tmp_path}/h"
     assert files.load(both).config.results_dir == "/h"
     assert files.load(both, environ=CONTAINER).config.results_dir == "/c"
     loaded = files.load(both + "results_dir: mine\n")

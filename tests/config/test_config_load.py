@@ -350,3 +350,71 @@ def test_the_environment_is_the_process_own_by_default(
     monkeypatch.setenv("WHERE", "/there")
     (tmp_path / "a.yaml").write_text(ENTRY + "results_dir: ${WHERE}\n")
     assert load([tmp_path / "a.yaml"]).config.results_dir == "/there"
+
+
+def test_a_quoted_variable_is_a_number_where_one_is_due(files: ConfigFiles) -> None:
+    text = """
+    {"max_timeout_s": 10, "run_reason": "${N}",
+     "entries": [{"name": "a", "script": "x", "timeout_s": "${N}", "repeat": "${R:-3}", "description": "${N}",
+                  "delete_scratch": "${B}", "matrix": {"x": ["${N}"]},
+                  "requirements": [{"metric": "m", "min_value": "${UNSET}"}, {"metric": "n", "min_value": "${N}"}]},
+                 {"name": "off", "script": "x", "enabled": "${B}"}]}
+    """
+    known = {"N": "007", "B": "false"}
+    loaded = files.load(text, environ=known)
+    (entry,) = loaded.config.entries
+    assert (entry.timeout_s, entry.repeat, entry.delete_scratch) == (7, 3, False)
+    assert (loaded.config.run_reason, entry.description) == ("007", "007")
+    assert entry.matrix is not None
+    assert entry.matrix.axes == {"x": ["007"]}
+    assert [requirement.min_value for requirement in entry.requirements] == [7]
+    tree = plain(loaded.tree)["entries"][0]
+    assert (tree["timeout_s"], tree["repeat"], tree["requirements"][1]["min_value"]) == (7, 3, 7)
+    (late,) = files.problems(text, environ={**known, "N": "11"})
+    assert "timeout_s 11 is above max_timeout_s 10" in late
+
+
+@pytest.mark.parametrize("text", ["'${N}0'", "'${W}'", "'7'", "'${N}${N}'", "'$${N}'"])
+def test_other_quoted_values_are_strings(files: ConfigFiles, text: str) -> None:
+    (problem,) = files.problems(
+        f"entries: [{{name: a, script: x, timeout_s: {text}}}]\n", environ={"N": "7", "W": "seven"}
+    )
+    assert "expected a number of seconds" in problem
+
+
+@pytest.mark.parametrize("refusal", ["null", "false", "~"])
+def test_an_entry_may_refuse_the_cluster(files: ConfigFiles, refusal: str) -> None:
+    text = f"""
+    ray: {{num_cpus: 2}}
+    entries: [{{name: a, script: x}}, {{name: b, script: x, ray: {refusal}}}, {{name: c, script: x, ray: {{}}}}]
+    """
+    config = files.load(text).config
+    clusters = [config.ray_for(entry) for entry in config.entries]
+    assert [cluster and cluster.num_cpus for cluster in clusters] == [2, None, 2]
+    again = files.load(text, "entries: [{name: b, ray: {num_gpus: 1}}]\n").config
+    assert (cluster := again.ray_for(again.entries[1])) is not None
+    assert (cluster.num_cpus, cluster.num_gpus) == (2, 1)
+    under = files.load("defaults: {ray: {num_cpus: 3}}\n", text).config
+    assert under.ray_for(under.entries[1]) is None
+
+
+def test_true_is_no_cluster(files: ConfigFiles) -> None:
+    for text in ("entries: [{name: a, script: x, ray: true}]\n", ENTRY + "ray: false\n"):
+        (problem,) = files.problems(text)
+        assert "ray: expected a mapping, got " in problem
+
+
+def test_a_list_cannot_be_appended_to_a_string(files: ConfigFiles) -> None:
+    base = "entries:\n  - name: e\n    script: e.py\n    args: --x 1\n"
+    problems = files.problems(base + "nope: 1\n", "entries:\n  - name: e\n    args: !append [--y]\n")
+    assert problems == [
+        "a.yaml:5: unknown key 'nope'",
+        "b.yaml:3: args: cannot append a list to the string at a.yaml:4; write args as a list in both",
+    ]
+    (problem,) = files.problems(
+        "defaults: {args: --x}\nentries: [{name: e, script: e, args: !append [--y]}]\n"
+    )
+    assert "cannot append a list to the string at a.yaml:1" in problem
+    assert files.load(
+        base.replace("--x 1", "[--x]"), "entries: [{name: e, args: !append [--y]}]\n"
+    ).config.entries[0].args == ["--x", "--y"]

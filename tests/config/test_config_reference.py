@@ -2,13 +2,17 @@
 
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
 
 from config.config_files import ConfigFiles
 from paceline.config.reference import SECTIONS, render
-from paceline.config.reference_text import EXAMPLES, INTRODUCTION, SHORTHANDS
+from paceline.config.reference_text import EXAMPLES, INTRODUCTION, PLACEHOLDERS, SHORTHANDS
+from paceline.plan.directories import NAMES
+from paceline.plan.expansion import FILE_NAMES
+from paceline.plan.placeholders import AtomKind
 
 PAGE = Path(__file__).parents[2] / "docs" / "config.md"
 
@@ -63,3 +67,12 @@ def test_examples_use_what_they_explain() -> None:
     }
     for name, key in keys.items():
         assert key in yaml.safe_load(EXAMPLES[name])
+
+
+def test_every_placeholder_is_described() -> None:
+    plain = {name for name in PLACEHOLDERS if name.isidentifier()}
+    assert plain == {*NAMES, *FILE_NAMES}
+    kinds = {name.partition(":")[0].partition(".")[0] for name in PLACEHOLDERS if not name.isidentifier()}
+    assert kinds >= {kind for kind in get_args(AtomKind) if kind not in ("variable", "name")}
+    page = render()
+    assert all(f"| `{{{name}}}` |" in page for name in PLACEHOLDERS)

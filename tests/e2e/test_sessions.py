@@ -299,7 +299,7 @@ def test_planted_secrets_are_nowhere_in_what_a_session_leaves(suite: Workplace) 
         "suite.yaml",
         """
 secrets: [NAMED_ONE]
-sinks: [{type: 'not_a_module_here:Sink', name: hook, url: '${HOOK_ADDRESS}'}]
+sinks: [{type: 'my_sinks:Modern', name: hook, url: '${HOOK_ADDRESS}'}]
 entries:
   - name: leak
     script: leak.py
@@ -307,9 +307,11 @@ entries:
     env: {COPIED: '${NAMED_ONE}'}
 """,
     )
-    done = suite.run("run", "suite.yaml", "--session-name", "s", **secrets)
-    plan = suite.run("plan", "suite.yaml", "--explain", **secrets)
-    plan_json = suite.run("plan", "suite.yaml", "--json", **secrets)
+    suite.write("my_sinks.py", SINK)
+    environ = {**secrets, "PYTHONPATH": str(suite.path)}
+    done = suite.run("run", "suite.yaml", "--session-name", "s", **environ)
+    plan = suite.run("plan", "suite.yaml", "--explain", **environ)
+    plan_json = suite.run("plan", "suite.yaml", "--json", **environ)
     assert suite.record("s", "leak")["status"] == "failed"
     texts = {"stdout": done.stdout, "stderr": done.stderr, "plan": plan.stdout, "plan_json": plan_json.stdout}
     script_output = suite.path / "results/s/leak/benchmark_results"

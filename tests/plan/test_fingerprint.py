@@ -133,3 +133,42 @@ def test_the_script_of_a_plan_counts(plan: Planner, suite: Path) -> None:
     assert plan(entry()).cases[0].fingerprint == before
     (suite / "scripts" / "bench.py").write_text("changed")
     assert plan(entry()).cases[0].fingerprint != before
+
+
+CHAIN = """
+data_setups: [{name: fetch, command: [fetch, "V0"]}]
+entries:
+  - {name: last, command: [x], needs: [middle]}
+  - {name: middle, command: [x], needs: [first, fetch]}
+  - {name: first, command: [x, "V1"]}
+  - {name: free, command: [x]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "changed"), [("V1", {"first", "middle", "last"}), ("V0", {"middle", "last"}), ("V9", set())]
+)
+def test_a_changed_producer_changes_its_consumers(plan: Planner, old: str, changed: set[str]) -> None:
+    before = {case.name: case.fingerprint for case in plan(CHAIN).cases}
+    after = {case.name: case.fingerprint for case in plan(CHAIN.replace(old, "new")).cases}
+    assert {name for name in before if before[name] != after[name]} == changed
+    chosen = {case.name: case.fingerprint for case in plan(CHAIN, only=["last"]).cases}
+    assert chosen == {name: before[name] for name in ("first", "middle", "last")}
+
+
+def test_the_order_of_needs_does_not_count() -> None:
+    assert fingerprint(CASE, needs=["a", "b"]) == fingerprint(CASE, needs=["b", "a"]) != fingerprint(CASE)
+
+
+@pytest.mark.parametrize(
+    ("command", "counts"),
+    [("[./prog]", True), ("[DIR/prog]", True), ("[prog]", False), ("[sh, ./prog]", False), ("[./]", False)],
+)
+def test_the_program_of_a_command_counts_by_its_content(
+    plan: Planner, suite: Path, command: str, counts: bool
+) -> None:
+    text = f"entries: [{{name: a, command: {command.replace('DIR', str(suite))}, cwd: .}}]\n"
+    (suite / "prog").write_text("1")
+    before = plan(text).cases[0].fingerprint
+    (suite / "prog").write_text("2")
+    assert (plan(text).cases[0].fingerprint != before) == counts

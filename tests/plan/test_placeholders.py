@@ -128,11 +128,11 @@ def test_quoted_words_come_back(given_words: list[str]) -> None:
 
 @given(st.text(st.sampled_from("ab '\"\\\n\t{}#$é"), max_size=30))
 def test_splitting_is_that_of_the_shell(text: str) -> None:
+    assume(parse(text) == (text,))  # the quotes of an atom such as `${a'}` are its own
     try:
         expected = shlex.split(text)
     except ValueError:
         with pytest.raises(ValueError):
             split(text)
         return
-    assume(parse(text) == (text,))
     assert words(text) == expected

@@ -100,11 +100,11 @@ sinks:
     assert sink.blocked == "environment variable HOOK is not set"
     file = suite / "suite.yaml"
     assert plan_errors(found) == (
-        f"{file}:7: entries[1] (direct): environment variable NOPE is not set: ask Bob",
-        f"{file}:2: entries[2] (by_data): environment variable DATA is not set",
-        f"{file}:9: entries[3] (by_timeout): environment variable T is not set",
-        f"{file}:10: entries[4] (by_script): environment variable S is not set",
-        f"{file}:13: sinks[0] (slack): environment variable HOOK is not set",
+        f"{file}:7: entries[1].args: environment variable NOPE is not set: ask Bob",
+        f"{file}:2: entries[2] (by_data): datasets[0].formats[0].path: environment variable DATA is not set",
+        f"{file}:9: entries[3].timeout_s: environment variable T is not set",
+        f"{file}:10: entries[4].script: environment variable S is not set",
+        f"{file}:13: sinks[0].webhook_url: environment variable HOOK is not set",
     )
     assert plan_errors(plan(text, only=["plain", "default"])) == plan_errors(found)[-1:]
 
@@ -307,9 +307,3 @@ def test_planning_leaves_no_trace(plan: Planner, suite: Path) -> None:
     plan_json(plan(text), Redactor())
     assert sorted(suite.rglob("*")) == before
     assert dict(os.environ) == environ
-
-
-def test_a_sink_that_nobody_offers(plan: Planner) -> None:
-    found = plan("sinks: [{name: s, type: no-such-sink}, {name: t, type: 'module:Class'}]\n" + ONE)
-    (warning,) = found.warnings
-    assert warning.startswith("sink s: there is no sink 'no-such-sink'; known: ")

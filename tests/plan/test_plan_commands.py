@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from paceline.config import containers
 from paceline.config.load import load
 from paceline.model import RUN_DIR
 from paceline.plan import make_plan
@@ -112,28 +113,50 @@ def test_every_placeholder(plan: Planner, suite: Path) -> None:
 
 
 def test_the_repository_is_that_of_the_file(plan: Planner, suite: Path) -> None:
-    (suite.parent / ".git").write_text("gitdir: elsewhere\n")
-    assert args_of(plan(entry("args: '{repo_dir}'"))) == [str(suite.parent)]
+    pointer = suite.parent / ".git"
+    pointer.write_text("gitdir: elsewhere\n")
+    try:
+        assert args_of(plan(entry("args: '{repo_dir}'"))) == [str(suite.parent)]
+    finally:
+        pointer.unlink()  # the directory is shared with other tests
 
 
 @pytest.mark.parametrize(
-    ("path", "outside", "inside"),
+    ("path", "outside", "inside", "mounted"),
     [
-        ("{name: p, host_path: /h}", "/h", "/MOUNT/h"),
-        ("{name: p, host_path: /h, container_path: /c}", "/h", "/c"),
+        ("{name: p, host_path: /h}", "/h", "/h", "MOUNT/h"),
+        ("{name: p, host_path: /h, container_path: /c}", "/h", "/c", "/c"),
         (
             "{name: p, host_path: '{q}/h'}, {name: q, host_path: /q, container_path: /cq}",
             "/q/h",
-            "/MOUNT/q/h",
+            "/q/h",
+            "MOUNT/q/h",
         ),
-        ("{name: p, host_path: /h, container_path: '{q}/c'}, {name: q, host_path: /q}", "/h", "/MOUNT/q/c"),
-        ("{name: p, host_path: '${ROOT:-/r}/h'}", "/r/h", "/MOUNT/r/h"),
+        (
+            "{name: p, host_path: /h, container_path: '{q}/c'}, {name: q, host_path: /q}",
+            "/h",
+            "/q/c",
+            "MOUNT/q/c",
+        ),
+        ("{name: p, host_path: '${ROOT:-/r}/h'}", "/r/h", "/r/h", "MOUNT/r/h"),
     ],
 )
-def test_paths_on_the_host_and_in_a_container(plan: Planner, path: str, outside: str, inside: str) -> None:
+def test_paths_on_the_host_and_in_a_container(
+    plan: Planner,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    outside: str,
+    inside: str,
+    mounted: str,
+) -> None:
     text = f"paths: [{path}]\n" + entry("args: '{p}'")
+    mount = tmp_path / "mount"
+    monkeypatch.setattr(containers, "MOUNT", mount)
     assert args_of(plan(text)) == [outside]
     assert args_of(plan(text, environ={"container": "podman"})) == [inside]
+    mount.mkdir()
+    assert args_of(plan(text, environ={"container": "podman"})) == [mounted.replace("MOUNT", str(mount))]
 
 
 def test_data_sets(plan: Planner, suite: Path) -> None:

@@ -185,3 +185,9 @@ def test_shards_of_free_cases_differ_by_one_at_most(count: int, parts: int) -> N
 def test_a_shard_that_makes_no_sense(shard: tuple[int, int]) -> None:
     with pytest.raises(SelectionError, match="1/4"):
         take_shard(SUITE, shard)
+
+
+def test_a_tag_without_its_prefix_is_suggested() -> None:
+    cases = [Candidate(name="a", entry="a", tags=("fast",)), Candidate(name="faster", entry="faster")]
+    with pytest.raises(SelectionError, match=r"--only 'fast' matches no case; did you mean 'tag:fast'\?"):
+        select(cases, ["fast"])

@@ -93,6 +93,24 @@ def test_data_is_masked_in_keys_lists_tuples_and_sets() -> None:
     assert redactor.data(data) == expected
 
 
+def test_values_are_masked_under_keys_that_stay() -> None:
+    redactor = Redactor(["name", "hunter22"])
+    data = {"name": ["x hunter22", {"hunter22": ("hunter22", 5)}], "other": "the name"}
+    assert redactor.values(data) == {"name": ["x ***", {"hunter22": ("***", 5)}], "other": "the ***"}
+
+
+@given(secrets, st.lists(st.one_of(pieces, secret_text), max_size=5))
+def test_nested_texts_are_masked_as_single_ones(values: list[str], texts: list[str]) -> None:
+    redactor = Redactor(values)
+    assert redactor.data({"x": texts}) == {"x": [redactor.text(text) for text in texts]}
+
+
+def test_odd_texts_beside_a_secret_do_not_hide_it() -> None:
+    value = b"p\xe4ss-\xf6rd".decode("utf-8", "surrogateescape")
+    for secret in (value, "plain-secret", "päss-wörd"):
+        assert Redactor([secret]).data(["\ud800", f"x {secret}"]) == ["\ud800", "x ***"]
+
+
 def test_secrets_are_found_by_their_variables_names() -> None:
     environ = {
         "SLACK_BOT_TOKEN": "xoxb-1234",

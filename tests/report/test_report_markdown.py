@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from paceline.model import Case, Check, Finding, Measurement, Plan, Record, Report, Status
+from paceline.model import Case, Check, Finding, Measurement, Plan, Record, Report, Requirement, Status
 from paceline.record.directory import SessionDir
 from paceline.report import markdown
 
@@ -107,6 +107,29 @@ def test_a_broken_environment_file_is_not_fatal(tmp_path: Path, content: str) ->
 
 def test_why_a_session_is_unfinished_stands_on_top(tmp_path: Path) -> None:
     assert "**the disk is full**" in write(tmp_path, make_record(), unfinished="the disk is full")
+
+
+def test_what_never_began_is_listed(tmp_path: Path) -> None:
+    plan = Plan(
+        session="night",
+        directory=tmp_path,
+        cases=tuple(Case(name=name, entry=name, key=name) for name in ("bench", "later_one", "last")),
+    )
+    text = write(tmp_path, make_record(), plan=plan, interrupted=True)
+    assert "Interrupted: 1 passed, 2 not run of 3 cases.\n" in text
+    assert text[text.index("## Not run") :].count("\n- ") == 2
+    assert "\n- later_one\n- last\n" in text
+    assert "## Not run" not in write(tmp_path, make_record())
+
+
+def test_a_requirement_is_shown_with_its_tolerance(tmp_path: Path) -> None:
+    """A record that was read back does not hold its requirements; the plan does."""
+    requirement = Requirement(metric="rows", kind="exact_value", bound=100, tolerance=0.05)
+    case = Case(name="bench", entry="bench", key="bench", requirements=(requirement,))
+    plan = Plan(session="night", directory=tmp_path, cases=(case,))
+    check = Check(metric="rows", kind="exact_value", bound=100, actual=104, margin=0.01, ok=True)
+    text = write(tmp_path, make_record(requirements=(check,)), plan=plan)
+    assert "✅ rows = 100 ±5%: got 104" in text
 
 
 def test_foreign_text_is_shown_as_it_is(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What a person sees of a session: the plain log, the live view, the final table."""
 
+import errno
 import io
 import os
 import pty
@@ -33,7 +34,6 @@ from paceline.report.format import (
     visible,
 )
 from paceline.report.live import LiveConsole, Running
-from paceline.report.table import MOST_FAILURES, MOST_ROWS, make_table, plain_lines, summary
 from paceline.report.terminal import PlainConsole, QuietConsole, make_console
 
 
@@ -59,7 +59,7 @@ MISSED = Check(metric="windows", kind="min_value", bound=100, actual=50, margin=
 
 
 class TestPlainLog:
-    def test_has_the_shape_of_the_hierarchical_log(self) -> None:
+    def test_has_the_shape_of_the_hierarchical_log(self, tmp_path: Path) -> None:
         stream = io.StringIO()
         console = PlainConsole(stream)
         records = [
@@ -69,7 +69,8 @@ class TestPlainLog:
         plan = make_report(records).plan
         console.session_started(plan, 0)
         for record in records:
-            entry_dir = plan.directory / record.case.name
+            entry_dir = tmp_path / record.case.name
+            (entry_dir / "logs").mkdir(parents=True)
             console.case_started(record.case, ["python", "a script.py", "--n=1"], entry_dir, no_output)
             console.case_finished(record, entry_dir)
         assert stream.getvalue().splitlines() == [
@@ -77,12 +78,12 @@ class TestPlainLog:
             "\tRunning removal_xenna",
             "\t\tRunning command python 'a script.py' --n=1",
             "\t\t✅ Run Succeeded in 45.2 seconds",
-            "\t\tLogs found in /results/s/removal_xenna/logs",
+            f"\t\tLogs found in {tmp_path}/removal_xenna/logs",
             "\tRunning removal_ray_data",
             "\t\tRunning command python 'a script.py' --n=1",
             "\t\t❌ Run Failed in 12.3 seconds (failed)",
             "\t\texit code 3",
-            "\t\tLogs found in /results/s/removal_ray_data/logs",
+            f"\t\tLogs found in {tmp_path}/removal_ray_data/logs",
         ]
 
     def test_says_whose_lines_follow_when_cases_run_side_by_side(self) -> None:
@@ -174,11 +175,26 @@ class TestPlainLog:
         assert stream.getvalue().count("warning: busy") == 3
         assert "\t\t… and 47 more warnings in record.json\n" in stream.getvalue()
 
-    def test_repeated_runs_have_their_logs_under_attempts(self) -> None:
+    def test_repeated_runs_have_their_logs_under_attempts(self, tmp_path: Path) -> None:
         stream = io.StringIO()
+        (tmp_path / "attempts").mkdir()
         record = replace(make_record("a"), case=make_case("a", repeat=3))
-        PlainConsole(stream).case_finished(record, Path("/s/a"))
-        assert "Logs found in /s/a/attempts\n" in stream.getvalue()
+        PlainConsole(stream).case_finished(record, tmp_path)
+        assert f"Logs found in {tmp_path}/attempts\n" in stream.getvalue()
+
+    def test_a_case_that_never_ran_has_no_logs(self, tmp_path: Path) -> None:
+        stream = io.StringIO()
+        PlainConsole(stream).case_finished(make_record("a", Status.LAUNCH_ERROR, reason="no X"), tmp_path)
+        assert "no X" in stream.getvalue()
+        assert "Logs found" not in stream.getvalue()
+
+    def test_remembers_why_its_stream_takes_no_more(self) -> None:
+        with suppress(OSError), Path("/dev/full").open("w") as stream:
+            console = PlainConsole(stream)
+            console.note("lost")
+            console.note("not even tried")
+        assert console.fault is not None
+        assert console.fault.errno == errno.ENOSPC
 
     def test_says_why_a_session_is_not_whole(self) -> None:
         report = replace(make_report([make_record("a")]), unfinished="the disk is full")
@@ -202,83 +218,6 @@ class TestPlainLog:
         stream = io.StringIO()
         make_console(stream, environ=environ).case_finished(make_record("a"), Path("a"))
         assert ("\x1b[32m" in stream.getvalue()) is coloured
-
-
-class TestFinalTable:
-    def test_lines_up_and_shows_what_failed(self) -> None:
-        records = [
-            make_record(
-                "alm",
-                exec_time_s=3.25,
-                metrics={
-                    "items_per_s": Measurement(
-                        value=1234.5, unit=None, direction="higher", samples=(1200.0, 1269.0)
-                    ),
-                    "cpu_user_s": Measurement(value=1.0, unit="s", direction="lower"),
-                    "note": Measurement(value=7),
-                },
-            ),
-            make_record(
-                "名前", Status.REQUIREMENT_FAILED, exec_time_s=70, reason="…", requirements=(MISSED,)
-            ),
-        ]
-        lines = list(plain_lines(make_table(make_report(records))))
-        assert lines == [
-            "case  status              time    metrics",
-            "alm   passed              3.25 s  items_per_s 1,234 ±4% ↑",
-            "名前  requirement_failed  1m 10s",
-            "    windows ≥ 100: got 50",
-        ]
-
-    def test_shows_failures_first_when_there_are_many(self) -> None:
-        records = [make_record(f"p{i}") for i in range(300)]
-        records[250:250] = [make_record(f"f{i}", Status.FAILED, reason="exit code 1") for i in range(3)]
-        table = make_table(make_report(records))
-        assert [row.case for row in table.rows[:4]] == ["f0", "f1", "f2", "p0"]
-        assert len(table.rows) == MOST_ROWS
-        assert list(plain_lines(table))[-1] == f"… and {300 - (MOST_ROWS - 3)} more passed"
-
-    def test_caps_failures_too(self) -> None:
-        table = make_table(make_report([make_record(f"f{i}", Status.TIMEOUT) for i in range(1000)]))
-        assert len(table.rows) == MOST_FAILURES
-        assert table.footnotes == ("… and 800 more failed",)
-
-    def test_reads_each_record_once(self) -> None:
-        class Once(list[Record]):
-            reads = 0
-
-            def __iter__(self) -> Iterator[Record]:
-                Once.reads += 1
-                return super().__iter__()
-
-        report = make_report([make_record(f"p{i}") for i in range(60)])
-        make_table(replace(report, records=Once(report.records)))
-        assert Once.reads == 1
-
-    def test_warn_requirements_are_marked(self) -> None:
-        check = Check(metric="m", kind="max_value", bound=1, actual=2, margin=-1, ok=False, severity="warn")
-        table = make_table(make_report([make_record("a", requirements=(check,))]))
-        assert table.rows[0].complaints == ("warning: m ≤ 1: got 2",)
-
-    def test_names_the_reason_where_a_metric_is_missing(self) -> None:
-        check = Check(
-            metric="m", kind="max_value", bound=1, actual=None, margin=None, ok=False, reason="not reported"
-        )
-        table = make_table(make_report([make_record("a", Status.REQUIREMENT_FAILED, requirements=(check,))]))
-        assert table.rows[0].complaints == ("m ≤ 1: not reported",)
-
-    def test_summary_counts_by_status(self) -> None:
-        records = [
-            make_record("a"),
-            make_record("b", Status.TIMEOUT),
-            make_record("c", Status.REQUIREMENT_FAILED),
-        ]
-        assert (
-            summary(make_report(records), 61)
-            == "1 passed, 1 requirement failed, 1 timeout of 3 cases in 1m 01s"
-        )
-        assert summary(make_report(records[:1])) == "1 passed of 1 case"
-        assert summary(make_report([], interrupted=True)) == "Interrupted: nothing ran of 0 cases"
 
 
 class TestFormat:
@@ -368,6 +307,11 @@ class Screen:
             pass
         return self._text
 
+    def last_line(self) -> str:
+        """The line that was drawn last."""
+        bare = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self.text())
+        return [line for line in re.split("[\r\n]+", bare) if line.strip()][-1]
+
     def close(self) -> None:
         self.stream.close()
         os.close(self._reader)
@@ -397,7 +341,8 @@ class TestLiveView:
         assert isinstance(make_console(screen.stream, environ={}), PlainConsole)
         assert isinstance(make_console(screen.stream, quiet=True), QuietConsole)
 
-    def test_shows_the_running_case_then_its_end(self, screen: Screen) -> None:
+    def test_shows_the_running_case_then_its_end(self, screen: Screen, tmp_path: Path) -> None:
+        (tmp_path / "b" / "logs").mkdir(parents=True)
         records = [
             make_record("a", exec_time_s=2),
             make_record("b", Status.FAILED, reason="exit code 7", exec_time_s=1),
@@ -412,7 +357,7 @@ class TestLiveView:
             )
             console.note("a note")
             for record in records:
-                console.case_finished(record, Path("/s") / record.case.name)
+                console.case_finished(record, tmp_path / record.case.name)
             console.session_finished(report, Path("/s"))
         text = screen.text()
         assert "\x1b[2J" not in text
@@ -422,12 +367,26 @@ class TestLiveView:
             "✅ a",
             "❌ b",
             "exit code 7",
-            "Logs found in /s/b/logs",
+            f"Logs found in {tmp_path}/b/logs",
             "a note",
         ):
             assert expected in bare
         assert bare.rstrip().endswith("Results in /s")
         assert text.count("\x1b[?25h") >= text.count("\x1b[?25l"), "the cursor is shown again"
+
+    def test_what_stands_below_a_line_is_never_older_than_the_line(
+        self, screen: Screen, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(live_view, "REFRESHES_A_SECOND", 0.001)  # only what we print makes it draw
+        records = [make_record("a"), make_record("b")]
+        with LiveConsole(screen.stream) as console:
+            console.session_started(make_report(records).plan, 0)
+            for done, record in enumerate(records, start=1):
+                console.case_started(record.case, ["x"], Path("x"), no_output)
+                console.note("drawn while it runs")
+                assert f"{done - 1}/2 done" in screen.last_line()
+                console.case_finished(record, Path("x"))
+                assert f"{done}/2 done" in screen.last_line()
 
     def test_leaves_the_terminal_usable_after_an_error(self, screen: Screen) -> None:
         with suppress(RuntimeError), make_console(screen.stream) as console:

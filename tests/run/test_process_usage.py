@@ -1,6 +1,7 @@
 """What a run used: totals, samples, and that taking output costs no memory."""
 
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from paceline.run.process import Command, Exit, Usage, Warden
+from paceline.run.tree import PAGE_BYTES, Process
 from paceline.run.watch import MAX_SAMPLES, Watch
 
 MIB = 1 << 20
@@ -121,6 +123,26 @@ def test_a_run_too_short_to_sample_still_has_figures(warden: Warden) -> None:
     ended = warden.run(Command(argv=("true",), env=os.environ), lambda _stream, _chunk: None)
     assert ended.usage.peak_memory_bytes > 0 and ended.usage.mean_memory_bytes > 0
     assert ended.usage.wall_s > 0
+
+
+def test_a_sample_that_saw_no_memory_is_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("paceline.run.watch.monotonic", lambda: now)
+    watch = Watch(0.0)
+    now = 1.0
+    watch.sample([])
+    watch.add_ended(b"", resource.getrusage(resource.RUSAGE_SELF))
+    assert watch.peak_bytes > 0
+    assert watch.mean_bytes(2.0) > 0
+    now = 2.0
+    watch.sample([make_process(pages=10)])
+    now = 3.0
+    watch.sample([make_process(pages=0)])
+    assert watch.mean_bytes(4.0) == 10 * PAGE_BYTES
+
+
+def make_process(pages: int) -> Process:
+    return Process(1, f"1 (x) R {'0 ' * 20}{pages}".encode())
 
 
 def test_samples_are_bounded_and_stay_even(monkeypatch: pytest.MonkeyPatch) -> None:

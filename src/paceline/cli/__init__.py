@@ -1,13 +1,12 @@
 """The command line: one module a command, imported when it is used."""
 
-import os
 import sys
 from importlib import import_module
-from typing import TextIO
 
 import click
 
 from paceline import __version__
+from paceline.cli import output
 from paceline.errors import ConfigError, PacelineError
 
 INTERRUPTED = 130
@@ -63,14 +62,9 @@ def cli() -> None:
 
 def main() -> None:
     """The `paceline` program."""
-    for stream in (sys.stdout, sys.stderr):
-        # A name that the terminal's encoding lacks is shown escaped; it never ends a command.
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(errors="backslashreplace")
+    output.open_streams()
     code = _invoke()
-    _flush(sys.stdout)
-    sys.exit(code)
+    sys.exit(code if output.flush() else code or 1)
 
 
 def _invoke() -> int:
@@ -82,15 +76,14 @@ def _invoke() -> int:
         error.show()
         return error.exit_code
     except PacelineError as error:
+        from paceline.cli.masking import masked  # only an error has something to hide
+
         # Configuration errors begin with file:line, where editors and CI look for it.
-        click.echo(str(error) if isinstance(error, ConfigError) else f"paceline: {error}", err=True)
+        text = str(masked(error))
+        click.echo(text if isinstance(error, ConfigError) else f"paceline: {text}", err=True)
         return error.exit_code
+    except OSError:
+        if output.flush():
+            raise
+        return 1  # click's own help or version could not be printed, which was said just now
     return result if isinstance(result, int) else 0
-
-
-def _flush(stream: TextIO) -> None:
-    """Write out what is buffered; a reader that has gone, as in `paceline plan | head`, is no error."""
-    try:
-        stream.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -3,6 +3,8 @@
 import click
 from click.shell_completion import get_completion_class
 
+from paceline.cli.output import write
+
 EPILOG = """\b
 Examples:
   source <(paceline completion bash)         for this shell, or as a line in ~/.bashrc
@@ -22,4 +24,4 @@ def command(shell: str) -> None:
 
     found = get_completion_class(shell)
     assert found is not None, shell
-    click.echo(found(cli, {}, "paceline", "_PACELINE_COMPLETE").source())
+    write(found(cli, {}, "paceline", "_PACELINE_COMPLETE").source() + "\n")

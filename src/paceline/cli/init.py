@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from paceline.cli.output import write
+
 EPILOG = """\b
 Examples:
   paceline init                    into the current directory
@@ -22,6 +24,6 @@ def command(directory: Path) -> None:
     from paceline.config.starter import write_starter
 
     for path in write_starter(directory):
-        click.echo(f"wrote {path}")
+        write(f"wrote {path}\n")
     where = "" if directory == Path() else f"cd {directory} && "
-    click.echo(f"next: {where}paceline plan, then paceline run")
+    write(f"next: {where}paceline plan, then paceline run\n")

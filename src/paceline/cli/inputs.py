@@ -148,8 +148,10 @@ def suite_inputs(function: _Function) -> _Function:
 def make_request(options: Mapping[str, Any]) -> "Request":
     """The request that a command's options make; without a file it is about `paceline.yaml` here."""
     configs = options["configs"] or _default_configs()
+    from paceline.cli.logging_once import log_once
     from paceline.session import Request  # brings the whole runner, which `--help` does not need
 
+    log_once()
     return Request(**{**options, "configs": configs})
 
 

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import click
 
+from paceline.cli.output import write
 from paceline.cli.stored import StoredSession, find_results_dir, read_session, results_dir_option
 from paceline.model import Status
+from paceline.record.codec import NewerSchema
 from paceline.record.directory import sessions
 from paceline.report.format import aligned, visible
 
@@ -25,14 +27,18 @@ def command(results_dir: Path | None) -> None:
     directory = find_results_dir(results_dir)
     found = sessions(directory)
     if not found:
-        click.echo(f"no session in {directory}")
+        write(f"no session in {directory}\n")
         return
-    rows = [_row(read_session(path)) for path in found]
+    rows = [_row(path) for path in found]
     for line in aligned([("session", "started (UTC)", "ok", "cases"), *rows]):
-        click.echo(line)
+        write(f"{line}\n")
 
 
-def _row(session: StoredSession) -> tuple[str, str, str, str]:
+def _row(path: Path) -> tuple[str, str, str, str]:
+    try:
+        session = read_session(path)
+    except NewerSchema:
+        return visible(path.name), "", "unknown", "written by a newer paceline: update to read it"
     started = session.started_at[:19].replace("T", " ")
     return visible(session.path.name), started, _verdict(session), ", ".join(_counts(session))
 

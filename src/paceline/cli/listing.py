@@ -67,6 +67,5 @@ def _resources(case: Case) -> str:
 
 def _requirements(case: Case) -> Iterator[str]:
     for requirement in case.requirements:
-        tolerance = f" ±{requirement.tolerance * 100:g}%" if requirement.tolerance else ""
         warns = " (warns only)" if requirement.severity == "warn" else ""
-        yield f"{required(requirement)}{tolerance}{warns}"
+        yield f"{required(requirement)}{warns}"

@@ -1,13 +1,16 @@
 """`paceline plan`: what a run would do, printed and not done."""
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from paceline.cli.inputs import SuiteCommand, make_request, suite_inputs
 from paceline.cli.listing import plan_lines
-from paceline.errors import ConfigError
+from paceline.cli.masking import masked_errors
+from paceline.cli.output import flush, write, write_bytes
+from paceline.errors import ConfigError, PacelineError
 
 if TYPE_CHECKING:
     from paceline.model import Plan
@@ -37,10 +40,11 @@ Nothing is written and no secret is shown. Each mistake is one line on standard 
 )
 def command(*, as_json: bool, explain: bool, **options: Any) -> int:
     """Resolve CONFIG files as `paceline run` would, and print each case it would run."""
-    request = make_request(options)
     if as_json:
-        return _print_json(request)
-    return _print_explained(request) if explain else _print_listing(request)
+        return _print_json(options)
+    request = make_request(options)
+    with masked_errors(request.configs):
+        return _print_explained(request) if explain else _print_listing(request)
 
 
 def _print_listing(request: "Request") -> int:
@@ -49,7 +53,7 @@ def _print_listing(request: "Request") -> int:
 
     plan = prepare(request)
     text = "\n".join(plan_lines(plan)) + "\n"
-    sys.stdout.write(Redactor(plan.secret_values).text(text))
+    write(Redactor(plan.secret_values).text(text))
     return _print_errors(plan)
 
 
@@ -61,13 +65,12 @@ def _print_explained(request: "Request") -> int:
     loaded = load_config(request)
     plan = prepare(request, loaded)
     mask = Redactor(plan.secret_values).text
-    sys.stdout.writelines(
-        f"{mask(path)} = {mask(value)}  ({where})\n" for path, value, where in explain(loaded)
-    )
+    for path, value, where in explain(loaded):
+        write(f"{mask(path)} = {mask(value)}  ({where})\n")
     return _print_errors(plan)
 
 
-def _print_json(request: "Request") -> int:
+def _print_json(options: Mapping[str, Any]) -> int:
     """Errors are part of the JSON, also those that leave no plan."""
     from paceline.plan import plan_json
     from paceline.record.codec import dump
@@ -75,23 +78,25 @@ def _print_json(request: "Request") -> int:
     from paceline.session import prepare
 
     try:
-        plan = prepare(request)
-    except ConfigError as error:
-        problems = [str(problem) for problem in error.problems]
-        _write_bytes(dump({"session": request.session_name or "", "cases": [], "errors": problems}))
+        request = make_request(options)
+        with masked_errors(request.configs):
+            plan = prepare(request)
+    except PacelineError as error:
+        problems = error.problems if isinstance(error, ConfigError) else (error,)
+        nothing = {"session": options["session_name"] or "", "cases": [], "errors": [*map(str, problems)]}
+        write_bytes(dump(nothing) + b"\n")
         raise
-    _write_bytes(dump(plan_json(plan, Redactor(plan.secret_values))))
+    write_bytes(dump(plan_json(plan, Redactor(plan.secret_values))) + b"\n")
     return _print_errors(plan)
-
-
-def _write_bytes(data: bytes) -> None:
-    sys.stdout.write(data.decode() + "\n")
 
 
 def _print_errors(plan: "Plan") -> int:
     from paceline.plan import plan_errors
+    from paceline.record.redact import Redactor
 
     errors = plan_errors(plan)
-    sys.stdout.flush()
-    sys.stderr.writelines(f"{error}\n" for error in errors)
+    if errors:
+        flush()  # first, so that the two streams stand in order where they meet
+        mask = Redactor(plan.secret_values).text
+        sys.stderr.writelines(f"{mask(error)}\n" for error in errors)
     return 2 if errors else 0

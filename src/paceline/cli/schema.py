@@ -5,18 +5,22 @@ from typing import Any
 
 import click
 
+from paceline.cli.output import write
+
 EPILOG = """\b
 Examples:
-  paceline schema config > paceline.schema.json      for an editor that checks YAML
+  paceline schema > paceline.schema.json             for an editor that checks YAML
   paceline schema record
   paceline schema report | python -m json.tool | less
 """
 
 
 @click.command("schema", epilog=EPILOG)
-@click.argument("format_", metavar="FORMAT", type=click.Choice(["config", "plan", "record", "report"]))
+@click.argument(
+    "format_", metavar="[FORMAT]", default="config", type=click.Choice(["config", "plan", "record", "report"])
+)
 def command(format_: str) -> None:
-    """Print the JSON Schema of a FORMAT: config, plan, record or report.
+    """Print the JSON Schema of a FORMAT: config (the default), plan, record or report.
 
     \b
     config   the YAML files that plan and run take
@@ -24,7 +28,7 @@ def command(format_: str) -> None:
     record   record.json, one for each case of a session
     report   report.json, and what 'paceline run --json' prints
     """
-    click.echo(json.dumps(_find_schema(format_), indent=2))
+    write(json.dumps(_find_schema(format_), indent=2) + "\n")
 
 
 def _find_schema(format_: str) -> Any:

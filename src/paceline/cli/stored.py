@@ -1,5 +1,6 @@
 """Sessions that are on disk, read back from their files."""
 
+import os
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,8 +10,9 @@ from typing import Any
 import click
 
 from paceline.cli.inputs import DEFAULT_CONFIG
+from paceline.cli.logging_once import log_once
 from paceline.errors import SessionError
-from paceline.model import Case, Plan, Record, Report, Status
+from paceline.model import Case, CaseKind, Plan, Record, Report, Status
 from paceline.record import codec
 from paceline.record.directory import SessionDir, newest
 from paceline.record.layout import DATA_SETUP, RECORD, is_session
@@ -31,18 +33,18 @@ class StoredSession:
 
     path: Path
     cases: tuple[Case, ...]
+    """Those that were planned, in that order, then others that have a record."""
     counts: Counter[Status]
-    planned: int
     started_at: str
 
     @property
     def unfinished(self) -> int:
         """Cases that were to run and have no record: the session was cut short or still runs."""
-        return max(0, self.planned - len(self.cases))
+        return len(self.cases) - self.counts.total()
 
     def report(self) -> Report:
         """The report that the session's records make."""
-        missing = f"{self.unfinished:,} of {self.planned:,} cases have no record"
+        missing = f"{self.unfinished:,} of {len(self.cases):,} cases have no record"
         return Report(
             plan=Plan(session=self.path.name, directory=self.path, cases=self.cases),
             records=SessionDir.open(self.path).records(self.cases),
@@ -67,34 +69,45 @@ def find_results_dir(given: Path | None) -> Path:
 
 def find_session(given: str | None, results_dir: Path | None) -> Path:
     """The session of that path or name; the newest without one."""
-    if given is not None and "/" in given and is_session(Path(given)):
-        return Path(given)  # looks at no configuration, so that a session can be shown from anywhere
+    if given is not None and _is_path(given):
+        # Looks at no configuration, so that a session can be shown from anywhere; absolute, since '.' is no name.
+        path = Path(os.path.abspath(given))  # noqa: PTH100 - resolve() would follow links
+        return path if is_session(path) else _newest_in(path)
     directory = find_results_dir(results_dir)
     if given is None:
-        found = newest(directory)
-        if found is None:
-            raise SessionError(f"no session in {directory}: run a suite first, or name another --results-dir")
-        return found
-    if not is_session(directory / given):
-        raise SessionError(f"no session {given!r} in {directory}: 'paceline list' shows those there are")
-    return directory / given
+        return _newest_in(directory)
+    if is_session(directory / given):
+        return directory / given
+    if results_dir is None and is_session(Path(given)):
+        return Path(given).absolute()  # from inside the results directory
+    raise SessionError(f"no session {given!r} in {directory}: 'paceline list' shows those there are")
+
+
+def _is_path(given: str) -> bool:
+    return "/" in given or given in {".", ".."}
+
+
+def _newest_in(directory: Path) -> Path:
+    found = newest(directory)
+    if found is None:
+        raise SessionError(f"no session in {directory}: run a suite first, or name another --results-dir")
+    return found
 
 
 def read_session(path: Path) -> StoredSession:
     """What a session planned, and how the cases ended that have a record."""
-    order = {name: position for position, name in enumerate(_planned_names(path))}
-    cases: list[Case] = []
+    log_once()
+    cases = {case.name: case for case in _planned_cases(path)}
     counts: Counter[Status] = Counter()
     started: list[str] = []
     for record in _records(path):
-        cases.append(record.case)
+        cases[record.case.name] = record.case
         counts[record.status] += 1
         started += [record.started_at] if record.started_at else []
     return StoredSession(
         path=path,
-        cases=tuple(sorted(cases, key=lambda case: order.get(case.name, len(order)))),
+        cases=tuple(cases.values()),
         counts=counts,
-        planned=len(order),
         started_at=min(started, default=""),
     )
 
@@ -107,11 +120,13 @@ def _records(path: Path) -> Iterator[Record]:
                 yield record
 
 
-def _planned_names(path: Path) -> Iterator[str]:
+def _planned_cases(path: Path) -> Iterator[Case]:
     """The names in the plan, in its order; none where the plan was not written."""
     try:
         plan: Any = codec.load((path / "plan.json").read_bytes())
     except (OSError, ValueError):
         return
-    for kind in ("setups", "cases"):
-        yield from (case["name"] for case in plan.get(kind, ()))
+    kinds: tuple[tuple[str, CaseKind], ...] = (("setups", "data_setup"), ("cases", "entry"))
+    for key, kind in kinds:
+        for name in (case["name"] for case in plan.get(key, ())):
+            yield Case(name=name, entry=name, key=name, kind=kind)

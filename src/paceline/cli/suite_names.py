@@ -1,4 +1,4 @@
-"""What a shell may offer behind `--only`: the entries and tags that stand in a suite's files."""
+"""Names that stand in a suite's files, for what cannot wait for the suite to be loaded, or to be without mistakes."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -9,21 +9,32 @@ from paceline.errors import ConfigError
 
 
 def names_in(paths: Sequence[Path]) -> list[str]:
-    """Entry names, then `tag:NAME`s; files that cannot be read offer nothing."""
+    """What a shell may offer behind `--only`: entries, then `tag:NAME`s; files that cannot be read offer nothing."""
     entries = [entry for path in paths for entry in _entries(path)]
     names = [str(entry["name"]) for entry in entries if "name" in entry]
     tags = [f"tag:{tag}" for entry in entries for tag in _list(entry.get("tags"))]
     return list(dict.fromkeys([*names, *sorted(tags)]))
 
 
+def secrets_in(paths: Sequence[Path]) -> list[str]:
+    """The variables that stand under `secrets`, also in files with mistakes elsewhere."""
+    documents = (document for path in paths for document in _documents(path))
+    return [str(name) for document in documents for name in _list(document.get("secrets"))]
+
+
 def _entries(path: Path) -> Iterator[dict[str, Any]]:
+    for document in _documents(path):
+        yield from (entry for entry in _list(document.get("entries")) if isinstance(entry, dict))
+
+
+def _documents(path: Path) -> Iterator[dict[str, Any]]:
+    if not path.is_file():
+        return  # a pipe would be waited for, and gives what is in it once only
     try:
         documents = [plain(node) for node in parse_file(path)]
     except ConfigError:
         return
-    for document in documents:
-        found = document.get("entries") if isinstance(document, dict) else None
-        yield from (entry for entry in _list(found) if isinstance(entry, dict))
+    yield from (document for document in documents if isinstance(document, dict))
 
 
 def _list(value: Any) -> list[Any]:

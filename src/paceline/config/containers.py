@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 MARKERS = (Path("/.dockerenv"), Path("/run/.containerenv"))
-MOUNT = "/MOUNT"
-"""Where a directory of the host lies in a container, unless its `container_path` says otherwise."""
+MOUNT = Path("/MOUNT")
+"""Where directories of the host lie in a container that mounts them there."""
 
 
 def in_container(environ: Mapping[str, str]) -> bool:
@@ -14,5 +14,10 @@ def in_container(environ: Mapping[str, str]) -> bool:
 
 
 def mounted(host_path: str) -> str:
-    """The place in a container of a directory that has no `container_path`."""
-    return MOUNT + (host_path if host_path.startswith("/") else f"/{host_path}")
+    """The place in a container of a directory that has no `container_path`.
+
+    Most containers mount nothing under `/MOUNT`; what they see of the host then has the same path.
+    """
+    if not MOUNT.is_dir():
+        return host_path
+    return f"{MOUNT}{'' if host_path.startswith('/') else '/'}{host_path}"

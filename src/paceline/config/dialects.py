@@ -13,8 +13,16 @@ from paceline.config.merge import UNSET, identity, merge, without_nulls
 from paceline.config.nodes import Mark, Node, items_of, mapping_of
 from paceline.config.schema import Config
 from paceline.config.sink_choice import choose_sinks
-from paceline.config.variables import BLOCK_LISTS, MalformedVariable, Path, UnsetVariable, expand, path_text
-from paceline.errors import Problem
+from paceline.config.variables import (
+    BLOCK_LISTS,
+    MalformedVariable,
+    Path,
+    UnsetVariable,
+    expand,
+    is_reference,
+    path_text,
+)
+from paceline.errors import ConfigError, Problem
 
 UNIQUE_LISTS = ("entries", "data_setups", "datasets", "paths", "sinks")
 _TEXT_KEYS = ("args", "command", "interpreter", "tags", "needs", "version", "env")
@@ -84,7 +92,7 @@ def find_duplicates(root: Node) -> list[Problem]:
 def normalise(tree: Node, *, sinks: tuple[str, ...], environ: Mapping[str, str]) -> Normalised:
     """The merged tree without what is unset, ignored or disabled, and with every default in its place."""
     warnings: list[str] = []
-    root = dict(mapping_of(without_nulls(tree)))
+    root = dict(mapping_of(without_nulls(_with_ray_refusals(tree))))
     _ignore_foreign_keys(root, warnings)
     _translate_legacy_paths(root, warnings)
     _use_results_path(root, warnings, in_container(environ))
@@ -99,6 +107,25 @@ def normalise(tree: Node, *, sinks: tuple[str, ...], environ: Mapping[str, str])
     positions = {key: _drop_disabled(root, key, environ) for key in BLOCK_LISTS}
     disabled = count - len(positions["entries"])
     return Normalised(tree._replace(value=root), warnings, problems, positions, disabled)
+
+
+def _with_ray_refusals(tree: Node) -> Node:
+    """`ray: null` of an entry as `ray: false`: it refuses the top-level cluster, and must outlast the nulls."""
+    root = dict(mapping_of(tree))
+    if "entries" in root and isinstance(root["entries"].value, list):
+        items = [_with_ray_refusal(item) for item in items_of(root["entries"])]
+        root["entries"] = root["entries"]._replace(value=items)
+    if "defaults" in root:
+        root["defaults"] = _with_ray_refusal(root["defaults"])
+    return tree._replace(value=root)
+
+
+def _with_ray_refusal(entry: Node) -> Node:
+    mapping = mapping_of(entry)
+    if "ray" not in mapping or mapping["ray"].value is not None:
+        return entry
+    refusal = mapping["ray"]._replace(value=False, text="false", plain=True)
+    return entry._replace(value={**mapping, "ray": refusal})
 
 
 def _normalise_entry(entry: Node) -> Node:
@@ -200,15 +227,19 @@ def _apply_defaults(root: dict[str, Node]) -> list[Problem]:
             _problem(node.value["name"].mark, ("defaults", "name"), "entries must not share a name")
         )
     if "entries" in root and isinstance(root["entries"].value, list):
-        items = [_over_defaults(node, item) for item in items_of(root["entries"])]
+        items = [_over_defaults(node, item, problems) for item in items_of(root["entries"])]
         root["entries"] = root["entries"]._replace(value=items)
     return problems
 
 
-def _over_defaults(defaults: Node, entry: Node) -> Node:
+def _over_defaults(defaults: Node, entry: Node, problems: list[Problem]) -> Node:
     if not isinstance(entry.value, dict):
         return entry
-    merged = merge(defaults, entry)._replace(mark=entry.mark)
+    try:
+        merged = merge(defaults, entry)._replace(mark=entry.mark)
+    except ConfigError as error:
+        problems += error.problems
+        return entry
     mapping = mapping_of(merged)
     # An entry has one of the two; its own choice sets the default one aside.
     for own, other in (("script", "command"), ("command", "script")):
@@ -256,7 +287,7 @@ def _is_disabled(item: Node, environ: Mapping[str, str]) -> bool:
     enabled = mapping_of(item).get("enabled")
     if enabled is None:
         return False
-    if enabled.plain and isinstance(enabled.value, str):
+    if isinstance(enabled.value, str) and (enabled.plain or is_reference(enabled.value)):
         try:
             return expand(enabled.value, environ).lower() == "false"
         except (UnsetVariable, MalformedVariable):

@@ -57,5 +57,6 @@ def _allow_shorthands(schema: Schema, definitions: dict[str, Schema]) -> None:
     for name in ("Entry", "EntryDefaults"):
         properties = definitions[name]["properties"]
         properties["requirements"]["anyOf"].append({"type": "object", "additionalProperties": bounds})
+        properties["ray"]["anyOf"].append({"const": False})
         options = {"type": "object", "additionalProperties": {"type": ["object", "null"]}}
         properties["sink_data"]["anyOf"].append(options)

@@ -2,15 +2,22 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from paceline.config import variables
-from paceline.config.dialects import find_duplicates, normalise, normalise_datasets, normalise_document
+from paceline.config.dialects import (
+    Normalised,
+    find_duplicates,
+    normalise,
+    normalise_datasets,
+    normalise_document,
+)
 from paceline.config.merge import merge
 from paceline.config.nodes import Mark, Node, at, from_data, parse_file
 from paceline.config.problems import Locator
+from paceline.config.salvage import salvage
 from paceline.config.schema import Config
 from paceline.config.sink_choice import COMMAND_LINE, variables_of_sinks
 from paceline.config.validate import validate
@@ -23,7 +30,9 @@ class Loaded:
     """A configuration with its origins.
 
     `tree` has the same shape as `config`. `unset` has the first unset variable of each block, by its path such as
-    `("entries", 3)`; variables in `datasets` and `paths` are looked up when an entry uses them.
+    `("entries", 3)`, and `all_unset` all of them; variables in `datasets` and `paths` are looked up when an entry
+    uses them. A configuration that was loaded leniently may have `problems`; it then lacks the parts they lie in, whose
+    names are in `left_out`, and is good for nothing but to look for more of them.
     """
 
     config: Config
@@ -33,6 +42,9 @@ class Loaded:
     used_variables_in_sinks: tuple[str, ...]
     warnings: tuple[str, ...]
     positions: Mapping[str, Sequence[int]]
+    all_unset: tuple[Unset, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    left_out: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def mark(self, path: variables.Path) -> Mark:
         """The file and line that set the value at a path, or the nearest part around it."""
@@ -50,10 +62,13 @@ def load(
     sinks: Sequence[str] = (),
     overrides: Mapping[str, Any] | None = None,
     environ: Mapping[str, str] | None = None,
+    lenient: bool = False,
 ) -> Loaded:
     """Read, merge, interpolate and validate configuration files; later files win, `overrides` win over all.
 
     `datasets` is a file with dataset paths alone; `sinks` are names given on the command line (`none`: no sink).
+    Problems are raised; a `lenient` caller gets them with what is sound, if every file could be read, so that
+    `make_plan` can raise them together with those that it finds.
     """
     environ = os.environ if environ is None else environ
     reading = _Reading(paths, datasets)
@@ -67,17 +82,46 @@ def load(
     problems = [*reading.problems, *normalised.problems, *find_duplicates(reading.tree)]
     problems += [locator.problem(path, message) for path, message in substituted.malformed]
     problems += _unset_outside_blocks(substituted.unset, locator)
-    config, found = validate(substituted, normalised, with_missing=not reading.broken)
-    if found or problems or config is None:
-        raise _error([*problems, *found], paths)
+    validated = validate(substituted, normalised, with_missing=not reading.broken)
+    problems += validated.problems
+    if not problems and validated.config is not None:
+        return _loaded(validated.config, validated.tree, normalised, substituted.unset, paths)
+    error = _error(problems, paths)
+    faults = [*validated.faults, *(path for path, _ in substituted.malformed)]
+    sound = _load_sound(normalised, faults, environ, paths) if lenient and not reading.broken else None
+    if sound is None:
+        raise error
+    return replace(sound, problems=error.problems)
+
+
+def _load_sound(
+    normalised: Normalised,
+    faults: Sequence[variables.Path],
+    environ: Mapping[str, str],
+    paths: Sequence[Path],
+) -> Loaded | None:
+    """The configuration without its faulty parts; None if that cannot be told."""
+    rest, left_out = salvage(normalised, faults)
+    substituted = substitute_tree(rest.tree, environ)
+    validated = validate(substituted, rest, with_missing=False)
+    if validated.config is None:
+        return None
+    loaded = _loaded(validated.config, validated.tree, rest, substituted.unset, paths)
+    return replace(loaded, left_out=left_out)
+
+
+def _loaded(
+    config: Config, tree: Node, normalised: Normalised, unset: Sequence[Unset], paths: Sequence[Path]
+) -> Loaded:
     return Loaded(
         config=config,
-        tree=substituted.node,
+        tree=tree,
         files=tuple(paths),
-        unset=_first_of_blocks(substituted.unset),
+        unset=_first_of_blocks(unset),
         used_variables_in_sinks=_sink_variables(normalised.tree),
         warnings=tuple(normalised.warnings),
         positions=normalised.positions,
+        all_unset=tuple(item for item in unset if _is_block(item.path)),
     )
 
 
@@ -98,7 +142,12 @@ class _Reading:
             self.problems.append(Problem(file="", line=0, path="", message="no configuration file is given"))
 
     def add(self, tree: Node) -> None:
-        self.tree = tree if self.tree is None else merge(self.tree, tree)
+        try:
+            self.tree = tree if self.tree is None else merge(self.tree, tree)
+        except ConfigError as error:
+            # The tree lacks this document, so what it would have brought must not be missed.
+            self.problems += error.problems
+            self.broken = True
 
     def _add_document(self, document: Node) -> None:
         tree, problems = normalise_document(document)

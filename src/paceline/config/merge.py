@@ -4,14 +4,15 @@
   key. `name` and `type` stand in for each other where an item has only one of them, as a sink may. New items of the
   right are added at the end.
 - A list with an item that has no identity (a list of scalars, say), and an empty list, replace what was there.
-- `!replace` replaces a list or a mapping as a whole; `!append` adds a list's items to those that were there.
+- `!replace` replaces a list or a mapping as a whole; `!append` adds a list's items to those that were there,
+  and is an error over anything but a list.
 - `null` unsets. It stays in the tree as a mark until `without_nulls`, so that a later file may set the key anew. Where
   a mapping stands for a list, an item tagged `UNSET` is such a mark.
 """
 
 from operator import is_not
 
-from paceline.config.nodes import APPEND, REPLACE, Node, mapping_of
+from paceline.config.nodes import APPEND, REPLACE, Node, mapping_of, refuse
 
 UNSET = "!unset"
 """Not for files: made where a mapping with a null becomes a list."""
@@ -71,8 +72,26 @@ def _merge_values(left: Node, right: Node) -> dict[str, Node] | list[Node] | Non
 def _merge_mappings(left: dict[str, Node], right: dict[str, Node]) -> dict[str, Node]:
     result = dict(left)
     for key, value in right.items():
-        result[key] = merge(result[key], value) if key in result else value
+        if key in result:
+            _check_append(key, result[key], value)
+            value = merge(result[key], value)
+        result[key] = value
     return result
+
+
+def _check_append(key: str, left: Node, right: Node) -> None:
+    """Appending to what is no list would silently replace it."""
+    if (
+        right.tag == APPEND
+        and left.value is not None
+        and left.tag != UNSET
+        and not isinstance(left.value, list)
+    ):
+        kind = "mapping" if isinstance(left.value, dict) else "string"
+        if not isinstance(left.value, str | dict):
+            kind = "scalar"
+        message = f"cannot append a list to the {kind} at {left.mark}; write {key} as a list in both"
+        refuse(right.mark, message, key)
 
 
 def _merge_items(left: list[Node], right: list[Node]) -> list[Node] | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from paceline.config.reference_text import EXAMPLES, INTRODUCTION, SHORTHANDS
+from paceline.config.reference_text import EXAMPLES, INTRODUCTION, PLACEHOLDERS, PLACES, SHORTHANDS
 from paceline.config.schema import (
     Config,
     Dataset,
@@ -52,7 +52,13 @@ _TITLES = {
 
 def render() -> str:
     """The whole page."""
-    return INTRODUCTION + "\n" + "\n".join(_render_section(title, model) for title, model in SECTIONS)
+    head = f"{INTRODUCTION}\n{_render_placeholders()}\n{PLACES}\n"
+    return head + "\n".join(_render_section(title, model) for title, model in SECTIONS)
+
+
+def _render_placeholders() -> str:
+    rows = "".join(f"| `{{{name}}}` | {_escaped(about)} |\n" for name, about in PLACEHOLDERS.items())
+    return f"| placeholder | what it stands for |\n|---|---|\n{rows}"
 
 
 def _render_section(title: str, model: type[BaseModel]) -> str:

@@ -45,7 +45,7 @@ Files are merged in the order in which they are given; the documents of one file
 | list of mappings over another | items with the same `name` (else `metric`, else `type`) are merged, others are added |
 | any other list over a list, or an empty one | replaced |
 | `!replace` before a list or a mapping | replaced as a whole |
-| `!append` before a list | its items are added |
+| `!append` before a list | its items are added; what was there must be a list, too |
 | `null` | the key is unset; what it held is forgotten |
 | a scalar | replaced |
 
@@ -68,14 +68,51 @@ would be.
 
 `${VAR}` is the value of an environment variable, `${VAR:-default}` has a default and `${VAR:?message}` a message for
 when it is not set (or empty); `$$` is a dollar. An unquoted value is read as YAML once its variables are in, so that
-`timeout_s: ${T}` is a number. A variable that is not set never becomes an empty string: in an entry, a data set-up or
+`timeout_s: ${T}` is a number. In quotes, as JSON demands them, `"${T}"` is a number too where the key takes no string,
+if the variable stands alone. A variable that is not set never becomes an empty string: in an entry, a data set-up or
 a sink it blocks that one, in a dataset or a path the entries that use it, and anywhere else it is an error. Variables
 of what is disabled are not looked up.
 
-In `args`, `command`, `script`, `interpreter`, `cwd`, `script_base_dir` and `env`, and in the paths of `datasets` and
-`paths`, placeholders work too: `{dataset:name,format}`, `{session_entry_dir}`, `{session}`, `{repo_dir}`,
-`{matrix.axis}` and the name of any path. `{{name}}` is `{name}` itself, and other braces are left alone. What a
-variable or a placeholder puts in is never split into words.
+## Placeholders
+
+In `args`, `command`, `script`, `interpreter`, `cwd`, `script_base_dir` and `env`, in the paths of `datasets` and
+`paths`, and in `results_dir` and `artifacts_dir`, placeholders work too. `{{name}}` is `{name}` itself, and other
+braces are left alone. What a variable or a placeholder puts in is never split into words.
+"""
+
+PLACEHOLDERS = {
+    "session_entry_dir": "The directory of this run; `{session}` is the same.",
+    "session": "The directory of this run, by the name it had before.",
+    "benchmark_results_path": "Where the run leaves its results: `benchmark_results` in its directory, or what "
+    "`--benchmark-results-path` in `args` says.",
+    "scratch_dir": "The directory of this run for what is not kept.",
+    "session_dir": "The directory of the whole session.",
+    "session_name": "The name of the session.",
+    "results_dir": "Where sessions are written.",
+    "artifacts_dir": "Where logs and scratch data go; `artifacts` in the results directory by default.",
+    "python": "The Python that runs paceline.",
+    "config_dir": "The directory of the file that the placeholder is written in.",
+    "repo_dir": "The top of the git working tree around that directory, else the directory itself.",
+    "curator_repo_dir": "The same as `{repo_dir}`.",
+    "dataset:name,format": "The path of a [dataset](#dataset) in one of its formats.",
+    "matrix.axis": "The value of an axis of the entry's [matrix](#matrix).",
+    "needs:name": "The directory of a case or data set-up that the entry lists in `needs`.",
+    "name of a path": "The directory of that item of [`paths`](#path).",
+}
+"""All placeholders; those after `curator_repo_dir` are patterns."""
+
+PLACES = """\
+Of these, `results_dir` and `artifacts_dir` take only those that do not depend on the session. They are relative to the
+directory in which paceline runs; `script`, `script_base_dir` and `cwd` to the file that they are written in. A `~` at
+the start of one of these directories, of a dataset's path or of an item of `paths` is the home directory. Paths are
+written without `..`, so that a suite is the same from wherever it is run.
+
+In a container an item of `paths` is its `container_path`. One that has none is `/MOUNT/<host_path>` if the container
+has a directory `/MOUNT`, and `host_path` itself if it has not.
+
+A session that is resumed runs a case again when anything that decides its result has changed: its command, environment
+and settings, the content of its script or of the program file that `command` names by a path, or any case that it
+`needs`.
 """
 
 EXAMPLES = {
@@ -196,7 +233,7 @@ sinks:
     tracking_uri: http://localhost:5000
     experiment: nightly
   - name: alerts
-    type: webhook
+    type: my_package.sinks:Webhook
     url: https://example.com/hook
     required: true
 entries:

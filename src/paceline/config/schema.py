@@ -3,9 +3,9 @@
 A model says what each key may hold; which keys go together is in `rules.py`.
 """
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from paceline.config.values import (
     Bound,
@@ -61,7 +61,9 @@ class PathItem(Section):
     name: Name = Field(description="Name of the placeholder; `results_path` also sets the results directory.")
     host_path: str = Field(description="The directory on the machine itself.")
     container_path: str | None = Field(
-        default=None, description="The same directory inside a container; used when running in one."
+        default=None,
+        description="The same directory inside a container; used when running in one. Without it, a container that has "
+        "a directory `/MOUNT` looks in `/MOUNT/<host_path>`, any other in `host_path` itself.",
     )
 
 
@@ -104,6 +106,10 @@ class RayOptions(Section):
     )
 
 
+class NoRay(RayOptions):
+    """What `ray: false` of an entry stands for: no cluster, also if there is one at the top level."""
+
+
 class ResourcesOptions(Section):
     """What an entry takes while it runs, for `--jobs`."""
 
@@ -120,6 +126,13 @@ class LimitsOptions(Section):
     memory: Bytes | None = Field(
         default=None, description="Memory, in bytes or as `4GiB`; no limit by default."
     )
+
+
+def _read_refusal(value: Any) -> Any:
+    return NoRay() if value is False else value
+
+
+EntryRay = Annotated[RayOptions, BeforeValidator(_read_refusal)]
 
 
 class Matrix(OpenSection):
@@ -206,9 +219,10 @@ class EntryDefaults(Work):
     requirements: list[Requirement] = Field(
         default=[], description="Bounds on metrics: a list, or a mapping from metric to bound."
     )
-    ray: RayOptions | None = Field(
+    ray: EntryRay | None = Field(
         default=None,
-        description="A private Ray cluster; merged over the top-level one. None if neither is given.",
+        description="A private Ray cluster; merged over the top-level one. None if neither is given; `false` or "
+        "`null` refuses the top-level one.",
     )
     matrix: Matrix | None = Field(default=None, description="Parameters to run it with.")
     repeat: PositiveCount = Field(default=1, description="Runs that are measured; they make one record.")
@@ -245,7 +259,9 @@ class Sink(OpenSection):
     """Where results are sent. Keys besides these are the sink's own options."""
 
     name: Name = Field(description="Its label; also its type if `type` is not given.")
-    type: Name = Field(description="A known sink or an import path `module:Class`; `name` by default.")
+    type: Name = Field(
+        description="A known sink or an import path `module:Class`, else an error; `name` by default."
+    )
     enabled: bool = Field(default=True, description="`false` leaves it out; its variables are not looked up.")
     required: bool = Field(default=False, description="Whether its failure fails the session.")
 
@@ -281,11 +297,11 @@ class Config(Section):
     """A whole configuration."""
 
     session_name: Name | None = Field(default=None, description="Name of the session; `--session-name` wins.")
-    results_dir: str = Field(
+    results_dir: Name = Field(
         default="results",
         description="Where sessions are written. Without it the path named `results_path` is used, if there is one.",
     )
-    artifacts_dir: str | None = Field(
+    artifacts_dir: Name | None = Field(
         default=None,
         description="Where logs, scratch data and Ray's files go; beside the results by default.",
     )
@@ -360,9 +376,9 @@ class Config(Section):
         return as_written(super().model_json_schema(*args, **kwargs))
 
     def ray_for(self, entry: Entry) -> RayOptions | None:
-        """The cluster of an entry: its own options over the top-level ones; None if neither is given."""
+        """The cluster of an entry: its own options over the top-level ones; None if neither is given or it refuses."""
         given = [options for options in (self.ray, entry.ray) if options is not None]
-        if not given:
+        if not given or isinstance(entry.ray, NoRay):
             return None
         merged = {key: getattr(options, key) for options in given for key in options.model_fields_set}
         return RayOptions.model_construct(set(merged), **merged)

@@ -6,7 +6,7 @@ string. A default may hold variables again. A dollar before anything but `{` or 
 Two kinds of keys:
 
 - *Eager* keys, nearly all, get the values here. An unquoted scalar is then read by the rules of YAML, so that
-  `timeout_s: ${T}` is a number.
+  `timeout_s: ${T}` is a number; a quoted one that is a variable alone is so only where no string fits.
 - *Lazy* keys keep their text as it is written, because the plan splits it into words and puts placeholders in: `args`,
   `command`, `script`, `interpreter`, `cwd`, `script_base_dir` and `env` of an entry or a data set-up; `env` and
   `script_base_dir` at the top; all of `datasets` and `paths`. The plan puts the values in by `find`, in one pass with
@@ -97,6 +97,17 @@ def expand(text: str, environ: Mapping[str, str]) -> str:
 def names_in(text: str) -> list[str]:
     """Names of all variables in a text, those in defaults included."""
     return _USED.findall(text) if "$" in text else []
+
+
+def is_reference(text: str) -> bool:
+    """Whether a text is one variable and nothing else."""
+    if not text.startswith("${"):
+        return False
+    try:
+        found = find(text, {})
+    except MalformedVariable:
+        return False
+    return len(found) == 1 and found[0].end == len(text)
 
 
 def substitute(node: Node, environ: Mapping[str, str]) -> tuple[Node, list[Unset]]:

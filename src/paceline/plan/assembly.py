@@ -6,15 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from paceline import plugins
 from paceline.config.load import Loaded
-from paceline.errors import ConfigError, Problem
-from paceline.model import Case, Plan, SinkSpec, Source
+from paceline.errors import ConfigError, Problem, SelectionError
+from paceline.model import Plan
 from paceline.plan.cases import Built, CaseBuilder
 from paceline.plan.directories import NAMES, Directories, find_directories, viewer_url
 from paceline.plan.drafts import Draft, draft_cases
 from paceline.plan.expansion import Expansion
+from paceline.plan.places import normalise
+from paceline.plan.secret_names import check_names
 from paceline.plan.selection import select, take_shard
+from paceline.plan.sinks import check_sinks, make_sinks, unset_in_sinks
 from paceline.record.layout import check_session_name
 from paceline.record.redact import is_maskable, is_secret_name, secret_values
 
@@ -38,27 +40,34 @@ def make_plan(
     environ = os.environ if environ is None else environ
     check_session_name(session)
     expansion = Expansion(loaded, environ, NAMES)
-    directories = find_directories(expansion, session, results_dir)
-    drafts, problems = draft_cases(expansion)
-    problems += expansion.check_path_names()
-    warnings: list[str] = list(loaded.warnings)
-    if not problems:
-        drafts = _choose(drafts, only, exclude, shard, warnings)
-    built = _build(expansion, directories, drafts, problems)
-    cases = [one.case for one in built]
-    errors = [one.error for one in built if one.error] + [*_sink_errors(loaded)]
+    problems = [*loaded.problems]
+    directories = find_directories(expansion, session, results_dir, problems)
+    drafts, found = draft_cases(expansion)
+    wrong_sinks, warnings = check_sinks(loaded)
+    problems += [*found, *expansion.check_path_names(), *wrong_sinks]
+    notes: list[str] = list(loaded.warnings)
+    drafts = _choose(drafts, only, exclude, shard, notes, is_broken=bool(problems))
+    built = _build(expansion, directories, drafts)
+    problems += [problem for one in built for problem in one.notes.problems]
+    errors = [*(error for one in built for error in one.errors), *unset_in_sinks(loaded)]
     names, values = _secrets(loaded, environ, built)
+    # A warning only: a short secret may stand in a name by chance, and that must not stop a suite.
+    notes += [str(problem) for problem in check_names(loaded, session, drafts, values, environ)]
+    cases = [one.case for one in built]
+    settings = _settings(expansion, directories, errors, problems)
+    if problems:
+        raise _error([*problems, *errors], loaded.files)
     return Plan(
         session=session,
         directory=directories.session_dir,
         artifacts_dir=directories.artifacts_dir,
         setups=tuple(case for case in cases if case.kind == "data_setup"),
         cases=tuple(case for case in cases if case.kind == "entry"),
-        sinks=tuple(_sinks(loaded)),
+        sinks=tuple(make_sinks(loaded)),
         secret_names=names,
         secret_values=values,
-        settings=_settings(expansion, directories, cases, errors),
-        warnings=(*warnings, *_unknown_sinks(loaded), *_missing_files(built)),
+        settings=settings,
+        warnings=(*notes, *warnings, *_missing_files(built)),
     )
 
 
@@ -68,9 +77,17 @@ def _choose(
     exclude: Sequence[str],
     shard: tuple[int, int] | None,
     warnings: list[str],
+    *,
+    is_broken: bool,
 ) -> list[Draft]:
+    """The drafts to build; a selection that only fits what was left out for its faults chooses none."""
     by_name = {draft.name: draft for draft in drafts}
-    chosen, notes = select([draft.candidate for draft in drafts], only, exclude)
+    try:
+        chosen, notes = select([draft.candidate for draft in by_name.values()], only, exclude)
+    except SelectionError:
+        if is_broken:
+            return []
+        raise
     warnings += notes
     if shard:
         chosen = take_shard(chosen, shard)
@@ -79,17 +96,11 @@ def _choose(
     return [by_name[candidate.name] for candidate in chosen]
 
 
-def _build(
-    expansion: Expansion, directories: Directories, drafts: Sequence[Draft], problems: Sequence[Problem]
-) -> list[Built]:
+def _build(expansion: Expansion, directories: Directories, drafts: Sequence[Draft]) -> list[Built]:
     builder = CaseBuilder(expansion, directories.marks)
     setups = expansion.loaded.config.data_setups
     built = [builder.build_setup(setup, i) for i, setup in enumerate(setups)]
-    built += [builder.build_case(draft) for draft in drafts]
-    found = [*problems, *(problem for one in built for problem in one.notes.problems)]
-    if found:
-        raise _error(found, expansion.loaded.files)
-    return built
+    return built + [builder.build_case(draft) for draft in drafts]
 
 
 def _error(problems: Sequence[Problem], files: Sequence[Path]) -> ConfigError:
@@ -97,37 +108,6 @@ def _error(problems: Sequence[Problem], files: Sequence[Path]) -> ConfigError:
     order = {str(path): i for i, path in enumerate(files)}
     once = {(one.file, one.line, one.message): one for one in reversed(problems)}
     return ConfigError(sorted(once.values(), key=lambda one: (order.get(one.file, len(order)), one)))
-
-
-def _sinks(loaded: Loaded) -> Iterator[SinkSpec]:
-    for i, sink in enumerate(loaded.config.sinks):
-        mark = loaded.mark(("sinks", i))
-        unset = loaded.unset.get(("sinks", i))
-        yield SinkSpec(
-            type=sink.type,
-            name=sink.name,
-            options=sink.options,
-            required=sink.required,
-            blocked=str(unset) if unset else None,
-            source=Source(file=mark.file, line=mark.line),
-        )
-
-
-def _sink_errors(loaded: Loaded) -> Iterator[Problem]:
-    for i, sink in enumerate(loaded.config.sinks):
-        if unset := loaded.unset.get(("sinks", i)):
-            path = f"{loaded.label(('sinks', i))} ({sink.name})"
-            mark = unset.mark or loaded.mark(("sinks", i))
-            yield Problem(file=mark.file, line=mark.line, path=path, message=str(unset))
-
-
-def _unknown_sinks(loaded: Loaded) -> Iterator[str]:
-    """Sinks that no installed package offers; an import path is only followed when the session starts."""
-    named = [sink for sink in loaded.config.sinks if ":" not in sink.type]
-    known = plugins.names("sinks") if named else ()
-    for sink in named:
-        if sink.type not in known:
-            yield f"sink {sink.name}: there is no sink {sink.type!r}; known: {', '.join(known) or 'none'}"
 
 
 def _secrets(
@@ -157,7 +137,7 @@ def _written_secrets(options: Any, name: str = "") -> Iterator[str]:
 
 
 def _settings(
-    expansion: Expansion, directories: Directories, cases: Sequence[Case], errors: Sequence[Problem]
+    expansion: Expansion, directories: Directories, errors: Iterable[Problem], problems: list[Problem]
 ) -> dict[str, Any]:
     config = expansion.loaded.config
     recorder = config.gpu_stats_recorder
@@ -170,13 +150,13 @@ def _settings(
         "delete_scratch": config.delete_scratch,
         "gpu_stats_interval_s": recorder.interval_s if recorder.active else 0,
         "run_reason": config.run_reason,
-        "viewer_url": viewer_url(expansion, directories),
+        "viewer_url": viewer_url(expansion, directories, problems),
         "gpu_mem_use_warning_threshold": config.gpu_mem_use_warning_threshold,
         "gpu_mem_use_warning_threshold_by_entry": thresholds,
         "grace_s": config.grace_s,
         "history_url": config.history.url if config.history else None,
-        "config_files": tuple(str(path.absolute()) for path in expansion.loaded.files),
-        "errors": tuple(str(error) for error in errors),
+        "config_files": tuple(normalise(str(path)) for path in expansion.loaded.files),
+        "errors": tuple(dict.fromkeys(str(error) for error in errors)),
     }
 
 

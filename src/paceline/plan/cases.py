@@ -1,6 +1,7 @@
 """Drafts → cases: every text filled in, bounds and resources in the types that flow, a fingerprint for each."""
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,12 +9,12 @@ from paceline.config.schema import DataSetup, Entry
 from paceline.config.schema import Requirement as Bounds
 from paceline.config.variables import Unset
 from paceline.errors import Problem
-from paceline.model import Case, CheckKind, Limits, Requirement, Resources, Source
+from paceline.model import Case, CaseKind, CheckKind, Limits, Requirement, Resources, Source
 from paceline.plan.commands import RESULTS_PATH, Command, Filling, Recipe, Scripts, read_recipe
 from paceline.plan.directories import SESSION_DIR
 from paceline.plan.drafts import Draft
 from paceline.plan.expansion import Expansion, Location, Notes
-from paceline.plan.fingerprint import FileHashes, fingerprint
+from paceline.plan.fingerprint import FileHashes, find_program, fingerprint
 from paceline.record.layout import DATA_SETUP, safe_name
 from paceline.record.redact import is_secret_name
 
@@ -22,11 +23,11 @@ _CHECK_KINDS: tuple[CheckKind, ...] = ("exact_value", "min_value", "max_value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Built:
-    """A case with what came up while it was made; `error` is why it is blocked."""
+    """A case with what came up while it was made; `errors` are why it is blocked."""
 
     case: Case
     notes: Notes
-    error: Problem | None = None
+    errors: tuple[Problem, ...] = ()
 
 
 class CaseBuilder:
@@ -38,6 +39,10 @@ class CaseBuilder:
         self._marks = marks
         self._scripts = Scripts()
         self._hashes = FileHashes()
+        self._fingerprints: dict[tuple[CaseKind, str], str] = {}
+        self._unset: defaultdict[Location, list[Unset]] = defaultdict(list)
+        for unset in expansion.loaded.all_unset:
+            self._unset[unset.path[:2]].append(unset)
         self._recipes: dict[Location, tuple[Recipe, Notes]] = {}
 
     def build_case(self, draft: Draft) -> Built:
@@ -62,7 +67,7 @@ class CaseBuilder:
             sink_data={data.name: data.options for data in entry.sink_data},
             **self._shared(entry, command, filling.recipe.location),
         )
-        return self._finish(case, command, filling)
+        return self._finish(case, command, filling, needed=self._needed(draft))
 
     def build_setup(self, setup: DataSetup, position: int) -> Built:
         """The case of a data set-up; it makes data, not metrics."""
@@ -76,6 +81,12 @@ class CaseBuilder:
             **self._shared(setup, command, filling.recipe.location),
         )
         return self._finish(case, command, filling)
+
+    def _needed(self, draft: Draft) -> list[str]:
+        """The fingerprints of what a case needs; it was built before, unless there is a problem to tell."""
+        keys: list[tuple[CaseKind, str]] = [("data_setup", name) for name in draft.setups]
+        keys += [("entry", name) for name in draft.needs]
+        return [self._fingerprints.get(key, "") for key in keys]
 
     def _filling(self, work: Entry | DataSetup, location: Location, **names: Any) -> Filling:
         if location not in self._recipes:
@@ -108,7 +119,7 @@ class CaseBuilder:
 
     def _cluster(self, entry: Entry) -> dict[str, Any] | None:
         """The options of the entry's cluster; the size of the object store is kept as given."""
-        options = entry.ray if self._config.ray is None else self._config.ray_for(entry)
+        options = self._config.ray_for(entry)
         if options is None:
             return None
         given = {
@@ -122,21 +133,29 @@ class CaseBuilder:
             cluster.setdefault("object_store_memory", size)
         return cluster
 
-    def _finish(self, case: Case, command: Command, filling: Filling) -> Built:
+    def _finish(self, case: Case, command: Command, filling: Filling, needed: Iterable[str] = ()) -> Built:
         notes, location = filling.notes, filling.recipe.location
         notes.secrets.update(value for name, value in case.env.items() if is_secret_name(name))
         unset = self._expansion.loaded.unset.get(location) or next(iter(notes.unset), None)
-        script_hash = self._hashes.of(command.script) if command.script else ""
+        program = command.script or find_program(command.argv, command.cwd)
+        mark = fingerprint(
+            case,
+            script_hash=self._hashes.of(program) if program else "",
+            secrets=notes.secrets,
+            needs=needed,
+        )
+        self._fingerprints[case.kind, case.name] = mark
         case = replace(
             case,
-            fingerprint=fingerprint(case, script_hash=script_hash, secrets=notes.secrets),
+            fingerprint=mark,
             argv=tuple([self._put_in(word, case) for word in case.argv]),
             env={name: self._put_in(value, case) for name, value in case.env.items()},
             cwd=case.cwd and self._put_in(case.cwd, case),
             results_path=self._put_in(case.results_path, case),
             blocked=None if unset is None else str(unset),
         )
-        return Built(case=case, notes=notes, error=self._error(case, location, unset) if unset else None)
+        errors = tuple(self._errors(case, location, notes)) if unset else ()
+        return Built(case=case, notes=notes, errors=errors)
 
     def _put_in(self, text: str, case: Case) -> str:
         if "\x00" in text:
@@ -145,10 +164,17 @@ class CaseBuilder:
                 text = text.replace(mark, value)
         return text
 
-    def _error(self, case: Case, location: Location, unset: Unset) -> Problem:
-        path = f"{self._expansion.loaded.label(location)} ({case.name})"
-        mark = unset.mark or self._expansion.loaded.mark(location)
-        return Problem(file=mark.file, line=mark.line, path=path, message=str(unset))
+    def _errors(self, case: Case, location: Location, notes: Notes) -> Iterator[Problem]:
+        """The unset variables, each at the key that uses it; one elsewhere, in a data set, with the case's name."""
+        loaded = self._expansion.loaded
+        for unset in (*self._unset[location], *notes.unset):
+            if unset.path[:1] in (("env",), ("script_base_dir",)):
+                continue  # told when the configuration was loaded, once for all cases
+            mark = unset.mark or loaded.mark(location)
+            path = loaded.label(unset.path or location)
+            if unset.path[:2] != location:
+                path = f"{loaded.label(location)} ({case.name}): {path}"
+            yield Problem(file=mark.file, line=mark.line, path=path, message=str(unset))
 
 
 def _requirements(bounds: Iterable[Bounds]) -> Iterable[Requirement]:

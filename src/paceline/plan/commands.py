@@ -12,6 +12,7 @@ from paceline.config.schema import Config, DataSetup, Entry
 from paceline.model import RUN_DIR, Scalar
 from paceline.plan.expansion import Expansion, Location, Notes, Place
 from paceline.plan.placeholders import Template, parse, split
+from paceline.plan.places import expand_home, normalise
 
 RESULTS_FLAG = "--benchmark-results-path"
 RESULTS_PATH = "\x00results_path\x00"
@@ -85,7 +86,7 @@ class Scripts:
     def find(self, name: str, directories: tuple[str, ...]) -> str | None:
         key = (name, directories)
         if key not in self._found:
-            candidates = (str(Path(directory, name)) for directory in directories)
+            candidates = (normalise(str(Path(directory, name))) for directory in directories)
             # Unlike Path's, it says no to a name that is too long or a directory we may not enter.
             self._found[key] = next((path for path in candidates if os.path.isfile(path)), None)  # noqa: PTH113
         return self._found[key]
@@ -129,7 +130,7 @@ class Filling:
 
     def _directory(self, text: Text) -> str:
         """A directory, relative to the file that names it."""
-        return _below(self._expansion.config_dir(text.location), self._fill(text))
+        return _below(self._expansion.config_dir(text.location), expand_home(self._fill(text)))
 
     def _program(self, script: str | None) -> list[str]:
         program = self._words(self.recipe.program)
@@ -148,7 +149,7 @@ class Filling:
             return None
         name = self._fill(text)
         directories = self._script_directories(text.location)
-        if self.notes.unset or self.notes.problems:
+        if self.notes.unset or self.notes.problems or "script_base_dir" in self._expansion.loaded.left_out:
             return name
         found = scripts.find(name, directories)
         if found is None:
@@ -195,7 +196,7 @@ def _words(
 
 def _below(directory: str, path: str) -> str:
     # A mark stands for an absolute path, though it does not look like one.
-    return path if path.startswith("\x00") else str(Path(directory, path))
+    return path if path.startswith("\x00") else normalise(str(Path(directory, path)))
 
 
 def _word(template: Template, location: Location) -> Word:

@@ -5,15 +5,17 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from urllib.parse import quote
 
 from paceline.config.load import Loaded
 from paceline.config.nodes import at
-from paceline.errors import ConfigError
+from paceline.errors import ConfigError, Problem
 from paceline.model import RUN_DIR
 from paceline.plan.commands import RESULTS_PATH
 from paceline.plan.expansion import Expansion, Notes, Place
 from paceline.plan.placeholders import fill, parse
+from paceline.plan.places import expand_home, normalise
 
 SESSION_DIR = "\x00session_dir\x00"
 """Stands for the session's directory until the fingerprint, which must not depend on it, is made."""
@@ -57,38 +59,54 @@ class Directories:
         }
 
 
-def find_directories(expansion: Expansion, session: str, results_dir: Path | None) -> Directories:
+def find_directories(
+    expansion: Expansion, session: str, results_dir: Path | None, problems: list[Problem]
+) -> Directories:
     """The directories of a session; a results directory given by the user goes before the configuration's."""
     given = expansion.loaded.config.artifacts_dir
-    artifacts = None if given is None else _directory(expansion, "artifacts_dir", given)
-    results = results_dir.absolute() if results_dir else _results_dir(expansion)
+    if results_dir:
+        results = Path(normalise(str(results_dir)))
+    else:
+        results = _directory(expansion, "results_dir", expansion.loaded.config.results_dir, problems)
+    marks = {_RESULTS_DIR: str(results)}
+    artifacts = None if given is None else _directory(expansion, "artifacts_dir", given, problems, marks)
     return Directories(session=session, results_dir=results, artifacts_dir=artifacts)
 
 
-def _results_dir(expansion: Expansion) -> Path:
-    config = expansion.loaded.config
-    return _directory(expansion, "results_dir", config.results_dir)
-
-
-def _directory(expansion: Expansion, key: str, value: str) -> Path:
+def _directory(
+    expansion: Expansion,
+    key: str,
+    value: str,
+    problems: list[Problem],
+    marks: Mapping[str, str] = MappingProxyType({}),
+) -> Path:
     """A directory given at the top; placeholders are filled in, in one pass with its variables."""
     if "{" not in value:
-        return Path(value).absolute()
+        return Path(normalise(expand_home(value)))
     notes = Notes()
     node = at(expansion.loaded.tree, (key,))
     text = expansion.expand(value if node.raw is None else node.raw, Place(location=(key,)), notes)
-    unset = [expansion.problem(one.path, str(one)) for one in notes.unset]
-    if notes.problems or unset:
-        raise ConfigError([*notes.problems, *unset])
-    return Path(text).absolute()
+    problems += notes.problems
+    problems += [expansion.problem(one.path, str(one)) for one in notes.unset]
+    for mark, known in marks.items():
+        text = text.replace(mark, known)
+    if "\x00" in text:
+        message = f"{value!r} names what is only known in a session; name a fixed directory"
+        problems.append(expansion.problem((key,), message))
+    return Path(normalise(expand_home(text)))
 
 
 def find_results_dir(loaded: Loaded, environ: Mapping[str, str] | None = None) -> Path:
     """Where the configuration has sessions written."""
-    return _results_dir(Expansion(loaded, os.environ if environ is None else environ, {}))
+    expansion = Expansion(loaded, os.environ if environ is None else environ, {})
+    problems: list[Problem] = []
+    directory = _directory(expansion, "results_dir", loaded.config.results_dir, problems)
+    if problems:
+        raise ConfigError([*loaded.problems, *problems])
+    return directory
 
 
-def viewer_url(expansion: Expansion, directories: Directories) -> str | None:
+def viewer_url(expansion: Expansion, directories: Directories, problems: list[Problem]) -> str | None:
     """The link to the session; the machine that serves it knows the host's paths."""
     config = expansion.loaded.config
     template = config.viewer_url_template
@@ -103,7 +121,8 @@ def viewer_url(expansion: Expansion, directories: Directories) -> str | None:
     unknown = [part for part in parse(template) if not isinstance(part, str) and part.name not in known]
     if unknown:
         message = f"{unknown[0].text}: unknown placeholder; known are {', '.join(known)}"
-        raise ConfigError([expansion.problem(("viewer_url_template",), message)])
+        problems.append(expansion.problem(("viewer_url_template",), message))
+        return None
     return fill(parse(template), lambda atom: known[atom.name])
 
 

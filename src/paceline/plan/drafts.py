@@ -12,6 +12,8 @@ from paceline.plan.expansion import Expansion, Notes, Place
 from paceline.plan.matrix import Cell, MatrixError, expand, key_case, name_case
 from paceline.plan.selection import Candidate, Cycle, arrange
 
+_TOLD_CIRCLES = 20
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
@@ -34,15 +36,17 @@ def draft_cases(expansion: Expansion) -> tuple[list[Draft], list[Problem]]:
     """All drafts, needs first, and what is wrong with matrices, names and needs."""
     problems: list[Problem] = []
     drafts: list[Draft] = []
+    undrafted: set[str] = set()
     for position, entry in enumerate(expansion.loaded.config.entries):
         try:
             drafts.extend(_draft_entry(entry, position))
         except MatrixError as error:
             location = ("entries", position, "matrix", *error.where)
             problems.append(expansion.problem(location, str(error)))
+            undrafted.add(entry.name)
     problems += _same_names(drafts, expansion)
     if any(draft.entry.needs for draft in drafts):
-        drafts, found = _Needs(drafts, expansion).resolve()
+        drafts, found = _Needs(drafts, expansion, undrafted).resolve()
         problems += found
     return drafts, problems
 
@@ -72,8 +76,9 @@ def _same_names(drafts: Sequence[Draft], expansion: Expansion) -> list[Problem]:
 class _Needs:
     """Names in `needs` → cases."""
 
-    def __init__(self, drafts: Sequence[Draft], expansion: Expansion) -> None:
+    def __init__(self, drafts: Sequence[Draft], expansion: Expansion, undrafted: set[str]) -> None:
         self._drafts = drafts
+        self._undrafted = undrafted
         self._expansion = expansion
         self._problems: list[Problem] = []
         self._setups = {setup.name for setup in expansion.loaded.config.data_setups}
@@ -85,16 +90,18 @@ class _Needs:
     def resolve(self) -> tuple[list[Draft], list[Problem]]:
         """The drafts with their needs, in an order that heeds them."""
         resolved = [self._with_needs(draft) if draft.entry.needs else draft for draft in self._drafts]
-        if self._problems:
-            return resolved, self._problems
         by_name = {draft.name: draft for draft in resolved}
-        try:
-            ordered = arrange([draft.candidate for draft in resolved])
-        except Cycle as cycle:
-            first = by_name[cycle.names[0]]
-            location = ("entries", first.position, "needs")
-            return resolved, [self._expansion.problem(location, f"a circle: {cycle}")]
-        return [by_name[candidate.name] for candidate in ordered], []
+        candidates = [draft.candidate for draft in by_name.values()]
+        for _ in range(_TOLD_CIRCLES):
+            try:
+                return [by_name[candidate.name] for candidate in arrange(candidates)], self._problems
+            except Cycle as cycle:
+                circle = {by_name[name].entry.name for name in cycle.names}
+                location = ("entries", by_name[cycle.names[0]].position, "needs")
+                self._problems.append(self._expansion.problem(location, f"a circle: {cycle}"))
+            # Without the needs of its entries, the search goes on for other circles.
+            candidates = [replace(one, needs=()) if one.entry in circle else one for one in candidates]
+        return resolved, self._problems
 
     def _with_needs(self, draft: Draft) -> Draft:
         needs: dict[str, None] = {}
@@ -108,9 +115,13 @@ class _Needs:
                 needs.update(dict.fromkeys(found))
             elif name in self._setups:
                 setups[name] = None
-            elif not notes.problems:
+            elif not notes.problems and not self._is_left_out(name):
                 self._problems.append(self._unknown(name, place))
         return replace(draft, needs=tuple(needs), setups=tuple(setups))
+
+    def _is_left_out(self, name: str) -> bool:
+        """Whether it is there but has a fault of its own, which is told already."""
+        return name.partition("[")[0] in self._undrafted or self._expansion.is_left_out(name)
 
     def _find(self, name: str) -> list[str]:
         if name in self._cases:

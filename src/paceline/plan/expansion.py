@@ -10,11 +10,13 @@ from typing import NamedTuple
 
 from paceline.config.containers import in_container, mounted
 from paceline.config.load import Loaded
+from paceline.config.problems import problem_at
 from paceline.config.variables import Unset
 from paceline.errors import Problem
 from paceline.model import Scalar
 from paceline.plan.matrix import write_scalar
 from paceline.plan.placeholders import Atom, Template, fill, parse
+from paceline.plan.places import expand_home, normalise
 from paceline.record.redact import is_secret_name
 
 Location = tuple[str | int, ...]
@@ -82,7 +84,7 @@ class Expansion:
         """The directory of the file that wrote what is at a location."""
         file = self.loaded.mark(location).file
         if file not in self._directories:
-            self._directories[file] = str(Path(file).absolute().parent)
+            self._directories[file] = str(Path(normalise(file)).parent)
         return self._directories[file]
 
     def repo_dir(self, location: Location) -> str:
@@ -95,8 +97,13 @@ class Expansion:
         return self._repositories[directory]
 
     def problem(self, location: Location, message: str) -> Problem:
-        mark = self.loaded.mark(location)
-        return Problem(file=mark.file, line=mark.line, path=self.loaded.label(location), message=message)
+        return problem_at(self.loaded.mark(location), self.loaded.label(location), message)
+
+    def is_left_out(self, name: str) -> bool:
+        """Whether a case or data set-up of this name may be among those that were left out for their faults."""
+        out = self.loaded.left_out
+        names = out.get("entries", frozenset()) | out.get("data_setups", frozenset())
+        return "" in names or any(name == one or name.startswith(f"{one}[") for one in names)
 
     def path(self, name: str, *, inside: bool, notes: Notes) -> str:
         """A configured path by its name, as seen from inside a container or from the host."""
@@ -156,6 +163,8 @@ class Expansion:
         if name in FILE_NAMES:
             find = self.config_dir if name == "config_dir" else self.repo_dir
             return find(place.location)
+        if "paths" in self.loaded.left_out:
+            return atom.text
         known = [*self._names, *FILE_NAMES, *self._paths]
         close = get_close_matches(name, known, 1)
         hint = f"did you mean {{{close[0]}}}? " if close else ""
@@ -169,6 +178,8 @@ class Expansion:
 
     def _dataset(self, atom: Atom, place: Place, notes: Notes) -> str:
         key = (atom.name, atom.detail)
+        if key not in self._datasets and "datasets" in self.loaded.left_out:
+            return atom.text
         if key not in self._datasets:
             return self._complain(atom, place, notes, self._unknown_dataset(atom))
         i, j = self._datasets[key]
@@ -203,6 +214,8 @@ class Expansion:
         directories = place.needs or {}
         if name in directories:
             return directories[name]
+        if self.is_left_out(name):
+            return atom.text
         cells = [case for case in directories if case.startswith(f"{name}[")]
         if len(cells) == 1:
             return directories[cells[0]]
@@ -223,7 +236,8 @@ class Expansion:
         if location not in self._defined:
             own = Notes()
             self._open.append(location)
-            self._defined[location] = (self.expand(text, Place(location=location), own), own)
+            value = expand_home(self.expand(text, Place(location=location), own))
+            self._defined[location] = (value, own)
             self._open.pop()
         value, known = self._defined[location]
         notes.add(known)

@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,15 @@ from paceline.model import Case
 from paceline.record.redact import MASK, is_maskable
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
+def find_program(argv: Sequence[str], cwd: str | None) -> str | None:
+    """The file that a command runs, if it names one by its path; a program found by PATH is the machine's."""
+    name = argv[0] if argv else ""
+    if "/" not in name or "\x00" in name or "\x00" in (cwd or ""):
+        return None
+    path = str(Path(cwd or Path.cwd(), name))
+    return path if os.path.isfile(path) else None  # noqa: PTH113
 
 
 class FileHashes:
@@ -25,12 +35,17 @@ class FileHashes:
         return self._known[path]
 
 
-def fingerprint(case: Case, *, script_hash: str = "", secrets: Iterable[str] = ()) -> str:
+def fingerprint(
+    case: Case, *, script_hash: str = "", secrets: Iterable[str] = (), needs: Iterable[str] = ()
+) -> str:
     """The hash of a case whose texts hold marks in place of the session's directories.
 
-    The values of secrets do not count: a new token makes no new benchmark.
+    `needs` are the fingerprints of the cases it needs: what they make may be its input. The values of secrets do not
+    count: a new token makes no new benchmark.
     """
     content = _decisive(case, script_hash)
+    if needed := sorted(needs):
+        content["needs"] = needed
     hidden = sorted({value for value in secrets if is_maskable(value)}, key=len, reverse=True)
     if hidden:
         content = _masked(content, hidden)

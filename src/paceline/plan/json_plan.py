@@ -2,16 +2,12 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from paceline.model import Case, Plan, SinkSpec
 from paceline.record.layout import entry_path
-
-
-class Masks(Protocol):
-    """What hides secrets in data."""
-
-    def data(self, value: Any) -> Any: ...
+from paceline.record.masking import mask_plan
+from paceline.record.redact import Redactor
 
 
 def plan_errors(plan: Plan) -> tuple[str, ...]:
@@ -19,31 +15,30 @@ def plan_errors(plan: Plan) -> tuple[str, ...]:
     return tuple(plan.settings.get("errors", ()))
 
 
-def plan_json(plan: Plan, redactor: Masks) -> dict[str, Any]:
+def plan_json(plan: Plan, redactor: Redactor) -> dict[str, Any]:
     """The plan as `paceline plan --json` prints it, without secrets."""
-    shown: dict[str, Any] = redactor.data(
-        {
-            "session": plan.session,
-            "directory": str(plan.directory),
-            "setups": [_case_json(case, plan.directory) for case in plan.setups],
-            "cases": [_case_json(case, plan.directory) for case in plan.cases],
-            "sinks": [_sink_json(sink) for sink in plan.sinks],
-            "warnings": list(plan.warnings),
-            "errors": list(plan_errors(plan)),
-        }
-    )
-    return shown
+    masked = mask_plan(plan, redactor)
+    return {
+        "session": masked.session,
+        "directory": str(masked.directory),
+        "setups": [_case_json(case, masked.directory, redactor) for case in masked.setups],
+        "cases": [_case_json(case, masked.directory, redactor) for case in masked.cases],
+        "sinks": [_sink_json(sink) for sink in masked.sinks],
+        "warnings": list(masked.warnings),
+        "errors": list(plan_errors(masked)),
+    }
 
 
-def _case_json(case: Case, directory: Path) -> dict[str, Any]:
+def _case_json(case: Case, directory: Path, redactor: Redactor) -> dict[str, Any]:
+    """A masked case; its texts are masked again with the directory put in, of which a secret may be a part."""
     run_dir = entry_path(directory, case)
     return {
         "name": case.name,
         "key": case.key,
         "params": dict(case.params),
-        "argv": [case.at(word, run_dir) for word in case.argv],
+        "argv": [redactor.text(case.at(word, run_dir)) for word in case.argv],
         "env": sorted(case.env),
-        "cwd": case.at(case.cwd, run_dir) if case.cwd else None,
+        "cwd": redactor.text(case.at(case.cwd, run_dir)) if case.cwd else None,
         "timeout_s": case.timeout_s,
         "resources": {
             "cpus": case.resources.cpus,

@@ -149,6 +149,8 @@ class _Index:
             known = [f"tag:{tag}" for tag in self._tags]
         else:
             known = list(dict.fromkeys([*self._entries, *self._names]))
+            if term in self._tags:
+                return f"; did you mean 'tag:{term}'?"
         close = get_close_matches(term, known, 3)
         return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
 

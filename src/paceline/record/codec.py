@@ -31,20 +31,13 @@ class NewerSchema(PacelineError):
 
 
 def dump(value: Any, *, pretty: bool = False, redactor: Redactor | None = None) -> bytes:
-    """Any value as JSON; what JSON does not know becomes its `repr`."""
-    return dump_plain(plain(value), pretty=pretty, redactor=redactor)
+    """Any value as JSON; what JSON does not know becomes its `repr`. A redactor masks values, never keys."""
+    data = plain(value)
+    return dump_plain(redactor.values(data) if redactor else data, pretty=pretty)
 
 
-def dump_plain(data: Any, *, pretty: bool = False, redactor: Redactor | None = None) -> bytes:
+def dump_plain(data: Any, *, pretty: bool = False) -> bytes:
     """The same for data that is plain already, such as `to_json` makes."""
-    written = _dump(data, pretty)
-    if redactor is None or not redactor.finds(written):
-        return written
-    # Only now string by string: masking the text itself could hit a number or a bracket.
-    return _dump(redactor.data(load(written)), pretty)
-
-
-def _dump(data: Any, pretty: bool) -> bytes:
     try:
         return orjson.dumps(data, option=orjson.OPT_INDENT_2 if pretty else None)
     except TypeError:  # Integers past 64 bits, lone surrogates.

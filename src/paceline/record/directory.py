@@ -15,6 +15,7 @@ from paceline.record.atomic import is_temporary, remove_temporary_files, write_a
 from paceline.record.events import end_torn_line
 from paceline.record.layout import ARTIFACTS, ATTEMPTS, LOGS, OUTPUT, RECORD, RESULTS, SCRATCH
 from paceline.record.lock import SessionLock
+from paceline.record.masking import mask_record, mask_result
 from paceline.record.packages import link_lists
 from paceline.record.redact import Redactor
 
@@ -36,7 +37,7 @@ class SessionDir:
     ) -> None:
         self.path = path
         self._artifacts = artifacts_dir / path.name if artifacts_dir else None
-        self._redactor = redactor
+        self._redactor = redactor or Redactor()
         self._lock = SessionLock(path)
         self._last_entry: tuple[Case | None, Path] = (None, path)
 
@@ -196,7 +197,7 @@ class SessionDir:
             earlier = codec.read_record(entry / RECORD)
             if earlier is not None and earlier.attempt != record.attempt:
                 self.move_aside(record.case, earlier.attempt)
-        data = codec.dump_plain(codec.to_json(record), pretty=True, redactor=self._redactor)
+        data = codec.dump_plain(codec.to_json(mask_record(record, self._redactor)), pretty=True)
         write_atomic(entry / RECORD, data, durable=record.exec_time_s >= DURABLE_FROM_S)
 
     def read_record(self, case: Case) -> Record | None:
@@ -220,7 +221,7 @@ class SessionDir:
         fd = os.open(self.entry_dir(case) / RESULTS, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
         try:
             end_torn_line(fd)
-            write_all(fd, codec.dump(data, redactor=self._redactor) + b"\n")
+            write_all(fd, codec.dump_plain(mask_result(codec.plain(data), self._redactor)) + b"\n")
         finally:
             os.close(fd)
 

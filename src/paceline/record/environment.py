@@ -83,16 +83,26 @@ def capture(
         "command_line": list(sys.argv if command_line is None else command_line),
         **{name: (settings or {}).get(name) for name in ("run_reason", "viewer_url")},
     }
-    known = redactor.data({name: fact for name, fact in facts.items() if fact not in (None, {}, [])})
-    comparable = _comparable(known)
+    facts = {name: fact for name, fact in facts.items() if fact not in (None, {}, [])}
+    known, comparable = _masked(facts, redactor), _comparable(facts)
     lasting = {name: fact for name, fact in known.items() if name not in _MOMENTARY}
+    conda = conda_explicit(environ)
     ids = {"id": _digest([lasting, packages]), "class_id": _digest(comparable)}
     return Environment(
         **ids,
         data={**ids, "captured_at": utc_now(), **known, "comparable": comparable},
         packages=packages,
-        conda_explicit=conda_explicit(environ),
+        conda_explicit=conda and redactor.text(conda),
     )
+
+
+def _masked(facts: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """The facts without secrets in their values; hashes are nobody's secret, whatever letters they have."""
+    masked: dict[str, Any] = redactor.values(facts)
+    for name in ("git", "config_git"):
+        hashes = {key: facts.get(name, {}).get(key) for key in ("revision", "diff_sha256")}
+        masked.get(name, {}).update({key: value for key, value in hashes.items() if value})
+    return masked
 
 
 def _surroundings(cwd: Path, config_files: Sequence[Path]) -> dict[str, Any]:

@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from paceline.record.codec import dump, load
+from paceline.record.codec import dump_plain, load, plain
+from paceline.record.masking import mask_event
 from paceline.record.redact import Redactor
 
 RUN_STARTED, RUN_ENDED = "run_started", "run_ended"
@@ -23,13 +24,14 @@ class EventLog:
 
     def __init__(self, path: Path, redactor: Redactor | None = None) -> None:
         self._path = path
-        self._redactor = redactor
+        self._redactor = redactor or Redactor()
         self._fd: int | None = None
         self._torn = False
 
     def write(self, kind: str, **fields: Any) -> bool:
         """Append one event by a single system call; False if the disk did not take it."""
-        line = dump({"time": utc_now(), "event": kind, **fields}, redactor=self._redactor) + b"\n"
+        event = {"time": utc_now(), "event": kind, **mask_event(plain(fields), self._redactor)}
+        line = dump_plain(event) + b"\n"
         if self._torn:
             line = b"\n" + line
         try:

@@ -3,7 +3,8 @@
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -14,6 +15,10 @@ MIN_SECRET_LENGTH = 4
 NEVER_SECRET = frozenset({"true", "false", "null", "none", "yes", "no"})
 
 _MASK_BYTES = MASK.encode()
+_SCALARS = (str, int, float, type(None))
+_SEQUENCES = (list, tuple, set, frozenset)
+# Names, words and paths come again with every record; longer texts rarely do.
+_REMEMBERED_TEXTS, _REMEMBERED_LENGTH = 4096, 200
 _PERCENT = re.compile("%[0-9A-F]{2}")
 _SAFE_RUN = re.compile(r"[A-Za-z0-9_.~-]+")
 
@@ -45,6 +50,7 @@ class Redactor:
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._masker = _Masker([value for value in dict.fromkeys(values) if is_maskable(value)])
+        self._masked_again = lru_cache(_REMEMBERED_TEXTS)(self._masked)
 
     def __bool__(self) -> bool:
         return bool(self._masker.forms)
@@ -53,25 +59,47 @@ class Redactor:
         """The text with every secret masked; the same object when there is none."""
         if not self._masker.forms:
             return text
-        data = _encode(text)
-        return _decode(self._masker.mask(data)) if self._masker.found_in(data) else text
+        return self._masked_again(text) if len(text) <= _REMEMBERED_LENGTH else self._masked(text)
+
+    def _masked(self, text: str) -> str:
+        return _decode(self._masker.mask(_encode(text))) if self._masker.found_in_text(text) else text
 
     def finds(self, data: bytes) -> bool:
         """Whether a secret is somewhere in these bytes."""
         return self._masker.found_in(data)
 
     def data(self, value: Any) -> Any:
-        """A copy of nested mappings and sequences with every secret masked in their strings and keys."""
+        """Nested mappings and sequences with every secret masked in their strings and keys.
+
+        For data that is a user's throughout: a key of ours can be the value of a secret, too.
+        """
+        return self._nested(value, self.data) if self._may_have_secret(value) else value
+
+    def values(self, value: Any) -> Any:
+        """The same with all keys left as they are."""
+        return self._nested(value, None) if self._may_have_secret(value) else value
+
+    def _may_have_secret(self, value: Any) -> bool:
+        if isinstance(value, _SCALARS):
+            return isinstance(value, str)  # `text` looks itself.
+        texts: list[str] = []
+        _gather(value, texts)
+        return bool(texts) and self._masker.found_in_any(texts)
+
+    def _nested(self, value: Any, mask_key: Callable[[Any], Any] | None) -> Any:
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
-            return {self.data(key): self.data(item) for key, item in value.items()}
+            return {
+                mask_key(key) if mask_key else key: self._nested(item, mask_key)
+                for key, item in value.items()
+            }
         if isinstance(value, tuple):
-            return tuple(self.data(item) for item in value)
+            return tuple(self._nested(item, mask_key) for item in value)
         if isinstance(value, list):
-            return [self.data(item) for item in value]
+            return [self._nested(item, mask_key) for item in value]
         if isinstance(value, set | frozenset):
-            return type(value)(self.data(item) for item in value)
+            return type(value)(self._nested(item, mask_key) for item in value)
         return value
 
     def stream(self) -> "RedactedStream":
@@ -123,9 +151,10 @@ class _Masker:
         self.forms = sorted(forms, key=lambda form: (-len(form), form))
         # One substring search a secret, not one a form: plain search is ten times as fast as an alternation.
         anchors = {_encode(anchor) for value in values for anchor in _anchors(value)}
-        self._anchors = [
-            one for one in anchors if not any(other != one and other in one for other in anchors)
-        ]
+        kept = [one for one in anchors if not any(other != one and other in one for other in anchors)]
+        # Empty unless all are ASCII: any other may be written in bytes that are not those of its text.
+        self._plain_anchors = [one.decode() for one in kept] if b"".join(kept).isascii() else []
+        self._anchored = [(anchor, [form for form in self.forms if anchor in form]) for anchor in kept]
         self._pattern = re.compile(b"|".join(map(re.escape, self.forms)))
         self._longest = max(map(len, forms), default=0)
         self._heads = {form[:MIN_SECRET_LENGTH] for form in forms}
@@ -133,10 +162,29 @@ class _Masker:
 
     def found_in(self, data: bytes) -> bool:
         # Loops, not generators: for the short chunks of live output a generator costs more than the search.
-        for anchor in self._anchors:
+        for anchor, forms in self._anchored:
             if anchor in data:
-                return any(form in data for form in self.forms)
+                for form in forms:
+                    if form in data:
+                        return True
         return False
+
+    def found_in_text(self, text: str) -> bool:
+        # The same in text as in bytes, if it is plain letters that are looked for, and three times as fast.
+        if self._plain_anchors:
+            for anchor in self._plain_anchors:
+                if anchor in text:
+                    break
+            else:
+                return False
+        return self.found_in(_encode(text))
+
+    def found_in_any(self, texts: Sequence[str]) -> bool:
+        """Whether a secret may be in one of these texts: one search in all of them, as starting it is what costs."""
+        if not self._plain_anchors:
+            return any(self.found_in(_encode(text)) for text in texts)
+        joined = "\n".join(texts)
+        return any(anchor in joined for anchor in self._plain_anchors)
 
     def mask(self, data: bytes) -> bytes:
         return self._pattern.sub(_MASK_BYTES, data) if self.found_in(data) else data
@@ -158,6 +206,20 @@ class _Masker:
 
     def _is_open(self, ending: bytes) -> bool:
         return any(len(form) > len(ending) and form.startswith(ending) for form in self.forms)
+
+
+def _gather(value: Any, texts: list[str]) -> None:
+    """Add all strings in nested data, its keys included."""
+    if isinstance(value, _SCALARS):
+        if isinstance(value, str):
+            texts.append(value)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            _gather(key, texts)
+            _gather(item, texts)
+    elif isinstance(value, _SEQUENCES):
+        for item in value:
+            _gather(item, texts)
 
 
 def _find_all(data: bytes, head: bytes, start: int) -> Iterator[int]:

@@ -3,7 +3,7 @@
 import math
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from paceline.model import Check, Measurement, Requirement, Scalar
 
@@ -169,13 +169,43 @@ def _relative_spread(samples: tuple[Scalar, ...]) -> float | None:
     return math.dist(numbers, [mean] * len(numbers)) / math.sqrt(len(numbers) - 1) / abs(mean)
 
 
-def required(demand: Requirement | Check, unit: str | None = None) -> str:
+def required(requirement: Requirement, unit: str | None = None) -> str:
     """What a requirement asks for."""
-    return f"{visible(demand.metric)} {_SIGNS[demand.kind]} {quantity(demand.bound, unit)}"
+    return _asked(requirement, _value(requirement.bound, unit), requirement.tolerance)
 
 
-def unmet(check: Check, unit: str | None = None) -> str:
-    """A requirement that does not hold: what was asked, what came."""
-    if check.actual is None and check.reason:
-        return f"{required(check, unit)}: {visible(check.reason)}"
-    return f"{required(check, unit)}: got {quantity(check.actual, unit)}"
+def checked(check: Check, tolerance: float = 0.0, unit: str | None = None) -> str:
+    """A requirement and what came: in the words of its judge where it does not hold, else the two values."""
+    if not check.ok and check.reason.startswith(check.metric):
+        return visible(check.reason)
+    bound, actual = _value(check.bound, unit), _value(check.actual, unit)
+    if bound == actual and check.bound != check.actual:
+        # Too close for the short forms to show the difference.
+        bound, actual = (_exact(value, unit) for value in (check.bound, check.actual))
+    came = visible(check.reason) if not check.ok and check.reason else f"got {actual}"
+    return f"{_asked(check, bound, tolerance)}: {came}"
+
+
+def tolerance_of(check: Check, requirements: Iterable[Requirement]) -> float:
+    """The tolerance of the requirement that a check was made of."""
+    same = (one for one in requirements if (one.metric, one.kind) == (check.metric, check.kind))
+    return next((one.tolerance for one in same if one.bound == check.bound), 0.0)
+
+
+def _asked(demand: Requirement | Check, bound: str, tolerance: float) -> str:
+    allowed = f" ±{tolerance * 100:.3g}%" if tolerance else ""
+    return f"{visible(demand.metric)} {_SIGNS[demand.kind]} {bound}{allowed}"
+
+
+def _value(value: Scalar, unit: str | None) -> str:
+    """A bound or what is held against it; quoted if it is text, which may look like a number."""
+    return f"'{quantity(value)}'" if isinstance(value, str) else quantity(value, unit)
+
+
+def _exact(value: Scalar, unit: str | None) -> str:
+    """All digits of a value, as far as somebody could read them."""
+    if isinstance(value, str) or value is None or isinstance(value, bool):
+        return visible(repr(value))
+    if isinstance(value, int) and value.bit_length() > _FLOAT_BITS:
+        return quantity(value)
+    return f"{value!r} {unit}" if unit else repr(value)

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +19,7 @@ from rich.text import Text
 from paceline.model import Case, Plan, Record, Report, Status
 from paceline.report.format import clock, duration, measured, output_line, visible
 from paceline.report.table import Row, complaints, key_metrics, make_table, plain_lines, summary
-from paceline.report.terminal import Tail, logs_dir, warning_lines
+from paceline.report.terminal import Tail, logs_lines, warning_lines
 
 REFRESHES_A_SECOND = 4
 TAIL_LINES = 6
@@ -64,10 +64,21 @@ class Running:
         return max(0.0, one_s - (now_s - self.run_started_s)) + to_come * one_s
 
 
+@dataclass(frozen=True, slots=True)
+class _View:
+    """Asked for at every drawing: rich draws what it has below each line printed, and that would be out of date."""
+
+    draw: Callable[[], Group]
+
+    def __rich__(self) -> Group:
+        return self.draw()
+
+
 class LiveConsole:
     """Draws the running cases below, and leaves a line for each that ended above them."""
 
     def __init__(self, stream: TextIO) -> None:
+        self.fault: OSError | None = None  # a terminal that goes away takes whoever would read of it along
         self._screen = Console(file=stream, highlight=False, markup=False, emoji=False)
         # Never held while printing: the refreshing thread holds rich's lock when it asks for the view.
         self._lock = Lock()
@@ -77,8 +88,8 @@ class LiveConsole:
         self._kept = 0
         self._started_s: float | None = None
         self._live = Live(
+            _View(self._view),
             console=self._screen,
-            get_renderable=self._view,
             refresh_per_second=REFRESHES_A_SECOND,
             transient=True,
             redirect_stdout=False,
@@ -122,8 +133,8 @@ class LiveConsole:
             self._print(Text(f"     {line}", style="red"))
         for line in warning_lines(record):
             self._print(Text(f"     {line}", style="yellow"))
-        if not record.status.ok and record.status is not Status.SKIPPED:
-            self._print(Text(f"     Logs found in {visible(str(logs_dir(record, entry_dir)))}", style="dim"))
+        for line in [] if record.status.ok else logs_lines(record, entry_dir):
+            self._print(Text(f"     {line}", style="dim"))
 
     def note(self, text: str) -> None:
         for line in text.splitlines():

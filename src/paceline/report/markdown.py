@@ -6,11 +6,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from paceline.model import Check, Record, Report, Status
+from paceline.model import Case, Check, Record, Report, Status
 from paceline.record import codec
 from paceline.record.directory import SessionDir
-from paceline.report.format import duration, measured, output_line, quantity, required, visible
-from paceline.report.table import key_metrics, summary
+from paceline.report.format import checked, duration, measured, output_line, quantity, tolerance_of, visible
+from paceline.report.table import key_metrics, not_run, summary
 
 TAIL_LINES = 20
 MOST_DETAILS = 100
@@ -35,21 +35,24 @@ def _lines(report: Report, directory: SessionDir) -> Iterator[str]:
     yield from ("", "| case | status | time | metrics | requirements |", "|---|---|---:|---|---|")
     failed: list[Record] = []
     warned: list[Record] = []
+    # What is read back from a record does not say what was required of it.
+    waiting = {case.name: case for case in (*report.plan.setups, *report.plan.cases)}
     for record in report.records:
-        yield _row(record)
+        yield _row(record, waiting.pop(record.case.name, record.case))
         if not record.status.ok and len(failed) < MOST_DETAILS:
             failed.append(record)
         if record.warnings and len(warned) < MOST_DETAILS:
             warned.append(record)
     yield from _failures(report, failed, directory)
+    yield from _not_run(list(waiting) if not_run(report) else [])
     yield from _warnings(warned)
     yield from _findings(report)
     yield from _environment(directory.path)
 
 
-def _row(record: Record) -> str:
+def _row(record: Record, case: Case) -> str:
     numbers = (escape(measured(name, value)) for name, value in key_metrics(record))
-    checks = (_check(check, record) for check in record.requirements)
+    checks = (_check(check, record, case) for check in record.requirements)
     status = f"{_SYMBOLS.get(record.status, '❌')} {record.status.value.replace('_', ' ')}"
     time = duration(record.exec_time_s) if record.exec_time_s else ""
     return (
@@ -57,13 +60,10 @@ def _row(record: Record) -> str:
     )
 
 
-def _check(check: Check, record: Record) -> str:
+def _check(check: Check, record: Record, case: Case) -> str:
     unit = record.metrics[check.metric].unit if check.metric in record.metrics else None
     mark = "✅" if check.ok else "⚠️" if check.severity == "warn" else "❌"
-    asked = escape(required(check, unit))
-    if check.actual is None and check.reason:
-        return f"{mark} {asked}: {escape(check.reason)}"
-    return f"{mark} {asked}: got {escape(quantity(check.actual, unit))}"
+    return f"{mark} {escape(checked(check, tolerance_of(check, case.requirements), unit))}"
 
 
 def _failures(report: Report, failed: Sequence[Record], directory: SessionDir) -> Iterator[str]:
@@ -79,6 +79,14 @@ def _failures(report: Report, failed: Sequence[Record], directory: SessionDir) -
     hidden = sum(count for status, count in report.counts.items() if not status.ok) - len(failed)
     if hidden > 0:
         yield from ("", f"… and {hidden:,} more.")
+
+
+def _not_run(names: Sequence[str]) -> Iterator[str]:
+    if names:
+        yield from ("", "## Not run", "", "The session ended before these began:", "")
+    yield from (f"- {escape(name)}" for name in names[:MOST_DETAILS])
+    if len(names) > MOST_DETAILS:
+        yield from ("", f"… and {len(names) - MOST_DETAILS:,} more.")
 
 
 def _warnings(warned: Sequence[Record]) -> Iterator[str]:

@@ -3,17 +3,16 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from paceline.metrics import KNOWN
 from paceline.model import Measurement, Record, Report, Severity, Status
-from paceline.report.format import aligned, duration, measured, unit_beside, unmet, visible
+from paceline.report.format import aligned, checked, duration, measured, tolerance_of, unit_beside, visible
 
 MOST_ROWS = 50
 """Past this many cases the table is for finding what is wrong: failures first, passed ones capped."""
 MOST_FAILURES = 200
 MOST_METRICS = 3
 
-_RUNNER_METRICS = frozenset(
-    {"exec_time_s", "cpu_user_s", "cpu_system_s", "peak_memory_bytes", "mean_memory_bytes", "time_taken_s"}
-)
+_LEAST_TELLING = "peak_memory_bytes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,24 +76,24 @@ def _row(record: Record) -> Row:
 
 
 def key_metrics(record: Record) -> list[tuple[str, Measurement]]:
-    """The numbers a reader looks for: the script's own with a direction, then others with a requirement."""
-    own = [name for name, m in record.metrics.items() if m.direction and not _is_routine(name)]
-    asked = [check.metric for check in record.requirements if _is_number(record.metrics.get(check.metric))]
-    names = list(dict.fromkeys([*own, *asked]))[:MOST_METRICS]
-    if not names and record.status.ok and "peak_memory_bytes" in record.metrics:
-        names = ["peak_memory_bytes"]
-    return [(name, record.metrics[name]) for name in names]
+    """The numbers a reader looks for: what has a requirement, then the script's own, with a direction first."""
+    numbers = {name: measured for name, measured in record.metrics.items() if _is_number(measured)}
+    asked = [check.metric for check in record.requirements if check.metric in numbers]
+    own = [name for name in numbers if not _is_routine(name)]
+    own.sort(key=lambda name: numbers[name].direction is None)
+    usual = [_LEAST_TELLING] if record.status.ok and _LEAST_TELLING in numbers else []
+    names = list(dict.fromkeys([*asked, *own, *usual]))[:MOST_METRICS]
+    return [(name, numbers[name]) for name in names]
 
 
-def _is_number(measurement: Measurement | None) -> bool:
+def _is_number(measurement: Measurement) -> bool:
     """Whether it is a number to look at; that `is_success` is true goes without saying in a case that passed."""
-    value = measurement.value if measurement else None
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(measurement.value, int | float) and not isinstance(measurement.value, bool)
 
 
 def _is_routine(name: str) -> bool:
     """Whether every case has such a metric: the runner's own, and the timings of a script's parts."""
-    return name in _RUNNER_METRICS or name.startswith("task_")
+    return name in KNOWN or name.startswith("task_")
 
 
 def complaints(record: Record) -> tuple[str, ...]:
@@ -108,7 +107,8 @@ def complaints(record: Record) -> tuple[str, ...]:
 def _unmet(record: Record, severity: Severity) -> Iterator[str]:
     for check in record.requirements:
         if not check.ok and check.severity == severity:
-            yield unmet(check, _unit(record.metrics, check.metric))
+            tolerance = tolerance_of(check, record.case.requirements)
+            yield checked(check, tolerance, _unit(record.metrics, check.metric))
 
 
 def _unit(metrics: Mapping[str, Measurement], name: str) -> str | None:
@@ -129,13 +129,20 @@ def plain_lines(table: Table) -> Iterator[str]:
 
 
 def summary(report: Report, elapsed_s: float | None = None) -> str:
-    """One line: how many ended how, and how long it all took."""
-    total = sum(report.counts.values())
+    """One line: how many ended how, how many never began, and how long it all took."""
+    missing = not_run(report)
+    total = sum(report.counts.values()) + missing
     parts = [f"{report.counts[status]:,} {_words(status)}" for status in Status if report.counts.get(status)]
+    parts += [f"{missing:,} not run"] if missing else []
     text = f"{', '.join(parts) or 'nothing ran'} of {total:,} case{'' if total == 1 else 's'}"
     if elapsed_s is not None:
         text += f" in {duration(elapsed_s)}"
     return f"Interrupted: {text}" if report.interrupted else text
+
+
+def not_run(report: Report) -> int:
+    """How many cases of the plan have no outcome: the session ended before they began."""
+    return max(0, len(report.plan.setups) + len(report.plan.cases) - sum(report.counts.values()))
 
 
 def _words(status: Status) -> str:

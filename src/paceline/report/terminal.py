@@ -60,7 +60,8 @@ class PlainConsole:
         self._colour = colour
         self._lock = Lock()
         self._block = ""
-        self._closed = False
+        self.fault: OSError | None = None
+        """Why the stream takes no more; then nothing more is written."""
         self._started_s: float | None = None
 
     def __enter__(self) -> Self:
@@ -120,14 +121,14 @@ class PlainConsole:
         return f"\t\t{colour}{text}{_RESET}" if self._colour else f"\t\t{text}"
 
     def _write(self, lines: Sequence[str]) -> None:
-        if self._closed or not lines:
+        if self.fault or not lines:
             return
         try:
             self._stream.write(spelled_for(self._stream.encoding, "\n".join(lines) + "\n"))
             self._stream.flush()
-        except OSError:
+        except OSError as error:
             # The reader went away or the disk is full: the session and its files matter more than its log.
-            self._closed = True
+            self.fault = error
 
 
 class QuietConsole(PlainConsole):
@@ -176,9 +177,7 @@ def _details(record: Record, entry_dir: Path) -> list[str]:
     """What belongs under the outcome: why, warnings, the place of the logs."""
     lines = [f"\t\t{line}" for line in complaints(record)]
     lines += [f"\t\t{line}" for line in warning_lines(record)]
-    if record.status is not Status.SKIPPED:
-        lines.append(f"\t\tLogs found in {visible(str(logs_dir(record, entry_dir)))}")
-    return lines
+    return lines + [f"\t\t{line}" for line in logs_lines(record, entry_dir)]
 
 
 def warning_lines(record: Record) -> list[str]:
@@ -188,6 +187,8 @@ def warning_lines(record: Record) -> list[str]:
     return [*lines, f"… and {hidden:,} more warnings in record.json"] if hidden > 0 else lines
 
 
-def logs_dir(record: Record, entry_dir: Path) -> Path:
-    """Where a case's output lies: repeated runs have a directory each."""
-    return entry_dir / ("logs" if record.case.runs == 1 else "attempts")
+def logs_lines(record: Record, entry_dir: Path) -> list[str]:
+    """Where a case's output lies, if it ran: repeated runs have a directory each."""
+    path = entry_dir / ("logs" if record.case.runs == 1 else "attempts")
+    ran = record.status is not Status.SKIPPED and path.is_dir()
+    return [f"Logs found in {visible(str(path))}"] if ran else []

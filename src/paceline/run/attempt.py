@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.errors import PacelineError
-from paceline.model import Case, Measurement, Record, Status
+from paceline.model import Case, Record, Status
 from paceline.record.directory import SessionDir
 from paceline.record.events import RUN_ENDED, RUN_STARTED, EventLog, utc_now
+from paceline.record.masking import mask_record
 from paceline.record.redact import Redactor
 from paceline.run.collectors import Collector, SystemCollector, make_collectors, write_samples
 from paceline.run.listener import Listener
@@ -67,7 +68,9 @@ def run_case(case: Case, warden: Warden, grant: Grant, bench: Bench) -> tuple[Re
 
 def unrun_record(case: Case, status: Status, reason: str, bench: Bench) -> Record:
     """The record of a case whose command was never started."""
-    return _redacted(_blank(case, bench.directory.next_attempt(case), bench, status, reason), bench.redactor)
+    return mask_record(
+        _blank(case, bench.directory.next_attempt(case), bench, status, reason), bench.redactor
+    )
 
 
 def _guarded_attempt(
@@ -75,7 +78,7 @@ def _guarded_attempt(
 ) -> tuple[Record, Tasks]:
     refusal = _refusal(case, grant)
     if refusal:
-        return _redacted(_blank(case, attempt, bench, Status.LAUNCH_ERROR, refusal), bench.redactor), ()
+        return mask_record(_blank(case, attempt, bench, Status.LAUNCH_ERROR, refusal), bench.redactor), ()
     tasks: Tasks = ()
     try:
         record, tasks = _Attempt(case, attempt, warden, grant, bench).record()
@@ -85,7 +88,7 @@ def _guarded_attempt(
         bench.events.write("bug", case=case.name, traceback=bench.redactor.text(traceback.format_exc()))
         reason = f"{type(bug).__name__}: {bug} (the traceback is in events.jsonl)"
         record = _blank(case, attempt, bench, Status.INFRA_ERROR, reason)
-    return _redacted(record, bench.redactor), tasks
+    return mask_record(record, bench.redactor), tasks
 
 
 def _refusal(case: Case, grant: Grant) -> str | None:
@@ -315,22 +318,4 @@ def _blank(case: Case, attempt: int, bench: Bench, status: Status, reason: str) 
         started_at=utc_now(),
         environment=bench.environment_id,
         revision=bench.revision,
-    )
-
-
-def _redacted(record: Record, redactor: Redactor) -> Record:
-    return replace(
-        record,
-        reason=redactor.text(record.reason),
-        params=redactor.data(record.params),
-        warnings=tuple(redactor.text(note) for note in record.warnings),
-        metrics={redactor.text(name): _masked(value, redactor) for name, value in record.metrics.items()},
-    )
-
-
-def _masked(measurement: Measurement, redactor: Redactor) -> Measurement:
-    if not any(isinstance(sample, str) for sample in measurement.samples):
-        return measurement
-    return replace(
-        measurement, value=redactor.data(measurement.value), samples=redactor.data(measurement.samples)
     )

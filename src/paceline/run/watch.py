@@ -60,7 +60,8 @@ class Watch:
         now = monotonic()
         memory = sum(process.memory_bytes for process in tree)
         cpu_s = sum(process.cpu_ticks for process in tree) / TICKS_PER_S + self.user_s + self.system_s
-        self._advance(now - self.started, memory)
+        if memory:  # a process that just ended, or is being replaced by another program, shows none
+            self._advance(now - self.started, memory)
         self._peak_bytes = max(self._peak_bytes, memory)
         self._keep((round(now - self.started, 4), memory, round(cpu_s, 3), len(tree)))
         return memory, len(tree)
@@ -76,7 +77,7 @@ class Watch:
 
     def _advance(self, elapsed_s: float, memory: int) -> None:
         then_s, before = self._last
-        before = before if self.samples else memory
+        before = before if self._peak_bytes else memory
         self._memory_time += (elapsed_s - then_s) * (before + memory) / 2
         self._last = (elapsed_s, memory)
 
@@ -91,13 +92,13 @@ class Watch:
         """The largest sum seen, or the largest single process if that was more.
 
         The kernel's figure for a spawned process begins with the size of the one that spawned it, so up to our own
-        size it says nothing, and the samples are taken if there are any.
+        size it says nothing, and the samples are taken if any of them saw memory.
         """
-        says_nothing = bool(self.samples) and self._largest_bytes <= own_peak_bytes()
+        says_nothing = bool(self._peak_bytes) and self._largest_bytes <= own_peak_bytes()
         return self._peak_bytes if says_nothing else max(self._peak_bytes, self._largest_bytes)
 
     def mean_bytes(self, wall_s: float) -> int:
-        if not self.samples:
+        if not self._peak_bytes:
             return self.peak_bytes
         self._advance(max(wall_s, self._last[0]), self._last[1])
         return int(self._memory_time / self._last[0])

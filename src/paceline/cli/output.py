@@ -1,0 +1,80 @@
+"""Standard output, which may be closed, full, or read by somebody who goes away."""
+
+import os
+import sys
+from typing import TextIO
+
+import click
+
+from paceline.errors import PacelineError
+
+
+class OutputError(PacelineError):
+    """Standard output takes no more."""
+
+    exit_code = 1
+
+
+def open_streams() -> None:
+    """Give a command that was started with closed streams some that lead nowhere."""
+    # Also by their numbers, or the next file to be opened would become what children take for their output.
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(number, True)
+    os.close(number)
+    sys.stdout = sys.stdout or _open_nowhere()
+    sys.stderr = sys.stderr or _open_nowhere()
+    for stream in (sys.stdout, sys.stderr):
+        # A name that the terminal's encoding lacks is shown escaped; it never ends a command.
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def _open_nowhere() -> TextIO:
+    return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 - open until the process ends
+
+
+def write(text: str) -> None:
+    """Print text as it is."""
+    try:
+        sys.stdout.write(text)
+    except BrokenPipeError:
+        raise  # click ends the command silently
+    except OSError as error:
+        raise _give_up(error) from error
+
+
+def write_bytes(data: bytes) -> None:
+    """Print bytes as they are, whatever the encoding of the terminal."""
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise _give_up(error) from error
+
+
+def flush(fault: OSError | None = None) -> bool:
+    """Write out what is buffered, unless it is known why not; whether it could be.
+
+    A reader that has gone, as in `paceline plan | head`, is no error.
+    """
+    try:
+        if fault is not None:
+            raise fault
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        _give_up(error)
+    except OSError as error:
+        click.echo(f"paceline: {_give_up(error)}", err=True)
+        return False
+    return True
+
+
+def _give_up(error: OSError) -> OutputError:
+    """Send what is still buffered nowhere, so that it is not tried and complained about once more."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+    return OutputError(f"cannot write to standard output: {error.strerror or error}")

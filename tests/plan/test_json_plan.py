@@ -1,0 +1,41 @@
+"""The plan as JSON stays a plan, whatever is a secret."""
+
+import jsonschema
+from hypothesis import example, given, settings
+
+from paceline.plan import plan_json
+from paceline.record.codec import dump, load
+from paceline.record.redact import MASK, Redactor
+from paceline.report import schemas
+from record.secret_words import OWN_WORDS, PLANTED, own_words, planted_plan, shape_of
+
+HARMLESS = "u-1"
+# With the directory put in, which may hold a secret.
+LOCATED = ("argv", "cwd")
+
+
+@settings(max_examples=25)
+@given(own_words)
+@example(OWN_WORDS)
+def test_a_plan_is_whole_when_our_words_are_secrets(words: list[str]) -> None:
+    written = load(dump(plan_json(planted_plan(HARMLESS), Redactor(words))))
+    bare = load(dump(plan_json(planted_plan(HARMLESS), Redactor())))
+    jsonschema.validate(written, schemas.PLAN)
+    assert shape_of(written) == shape_of(bare)
+    for part in (written, bare):
+        for case in (*part["cases"], *part["setups"]):
+            assert all(case.pop(name) for name in LOCATED)
+    assert written == bare
+
+
+@settings(max_examples=25)
+@given(own_words)
+@example(OWN_WORDS)
+def test_a_planted_secret_is_gone(words: list[str]) -> None:
+    written = dump(plan_json(planted_plan(), Redactor([*words, PLANTED])))
+    assert PLANTED.encode() not in written
+    jsonschema.validate(load(written), schemas.PLAN)
+
+
+def test_every_text_of_a_user_is_masked() -> None:
+    assert plan_json(planted_plan(), Redactor([PLANTED])) == plan_json(planted_plan(MASK), Redactor())

@@ -1,0 +1,94 @@
+"""Paths are the same from wherever a suite is planned, and `~` is the home directory."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from paceline.config.load import load
+from paceline.errors import ConfigError
+from paceline.model import Plan
+from paceline.plan import find_results_dir, make_plan
+from paceline.plan.places import normalise
+from plan.suites import Planner, args_of, entry
+
+TEXT = """
+results_dir: ../suite/r/../results
+paths: [{name: here, host_path: "{config_dir}/x"}]
+entries:
+  - name: a
+    script: ./bench.py
+    script_base_dir: ../suite/scripts
+    args: "{here} {repo_dir} {config_dir}"
+    cwd: ../suite
+  - {name: b, command: ./scripts/bench.py, cwd: .}
+"""
+
+
+def plan_file(path: str) -> Plan:
+    return make_plan(load([Path(path)], environ={}), session="s", environ={})
+
+
+def test_a_plan_is_the_same_from_another_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outside_container: None
+) -> None:
+    suite, other = tmp_path / "suite", tmp_path / "other"
+    (suite / "scripts").mkdir(parents=True)
+    other.mkdir()
+    (suite / "scripts" / "bench.py").write_text("")
+    (suite / "s.yaml").write_text(TEXT)
+    monkeypatch.chdir(suite)
+    first = plan_file("s.yaml")
+    monkeypatch.chdir(other)
+    second = plan_file("../suite/s.yaml")
+    assert [case.fingerprint for case in first.cases] == [case.fingerprint for case in second.cases]
+    assert [case.argv for case in first.cases] == [case.argv for case in second.cases]
+    assert first.directory == second.directory == suite / "results" / "s"
+    assert first.settings["config_files"] == second.settings["config_files"]
+    texts = [*second.cases[0].argv, *[case.cwd or "" for case in second.cases]]
+    assert not any(".." in text for text in texts)
+
+
+def test_a_link_is_not_followed_and_not_misread(tmp_path: Path) -> None:
+    (tmp_path / "real" / "inner").mkdir(parents=True)
+    (tmp_path / "real" / "file").write_text("")
+    (tmp_path / "link").symlink_to("real/inner")
+    assert normalise(f"{tmp_path}/link/x") == f"{tmp_path}/link/x"
+    assert normalise(f"{tmp_path}/real/inner/../file") == f"{tmp_path}/real/file"
+    # Without the link's own `..` this would be another file, which is not there.
+    assert os.path.exists(normalise(f"{tmp_path}/link/../file"))  # noqa: PTH110
+    assert normalise(f"{tmp_path}/none/../there") == f"{tmp_path}/there"
+
+
+def test_the_home_directory(plan: Planner, suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(suite / "home"))
+    (suite / "home" / "own").mkdir(parents=True)
+    (suite / "home" / "own" / "mine.py").write_text("")
+    text = """
+results_dir: ~/results
+artifacts_dir: ~/artifacts
+script_base_dir: ~/own
+paths: [{name: p, host_path: ~/p}]
+datasets: {d: {t: ~/d}}
+entries: [{name: a, script: mine.py, args: "{p} {dataset:d,t} ~/kept", cwd: ~/w}]
+"""
+    home = f"{suite}/home"
+    found = plan(text, results_dir=None)
+    assert found.directory == Path(home, "results", "night")
+    assert found.artifacts_dir == Path(home, "artifacts")
+    assert found.cases[0].argv[1] == f"{home}/own/mine.py"
+    assert args_of(found) == [f"{home}/p", f"{home}/d", "~/kept"]
+    assert found.cases[0].cwd == f"{home}/w"
+
+
+def test_artifacts_beside_the_results(plan: Planner, suite: Path) -> None:
+    assert plan("artifacts_dir: '{results_dir}/a'\n" + entry()).artifacts_dir == suite / "results" / "a"
+    with pytest.raises(ConfigError, match="only known in a session"):
+        plan("artifacts_dir: '{session_dir}/a'\n" + entry())
+
+
+@pytest.mark.parametrize("text", ["''", '"${EMPTY}"', "${EMPTY}"])
+def test_an_empty_directory_is_refused(suite: Path, text: str) -> None:
+    (suite / "s.yaml").write_text(f"results_dir: {text}\n" + entry())
+    with pytest.raises(ConfigError, match="results_dir: must not be empty"):
+        find_results_dir(load([suite / "s.yaml"], environ={"EMPTY": ""}))
