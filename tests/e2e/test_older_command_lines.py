@@ -2,6 +2,7 @@
 
 import json
 import textwrap
+from datetime import UTC, datetime
 
 from workplace import Workplace
 
@@ -176,3 +177,19 @@ entries:
     assert f"--input-manifest={place.path}/tests/sample_input.jsonl" in record["command"]
     assert [check["ok"] for check in record["requirements"]] == [True, True]
     assert (place.path / "results/s/alm_pipeline/metrics.json").is_file()
+
+
+def test_the_time_in_a_session_name_is_utc(place: Workplace) -> None:
+    place.write("suite.yaml", "entries:\n  - {name: a, command: ['true']}\n")
+    before = datetime.now(UTC).replace(microsecond=0)
+    assert place.run("run", "suite.yaml", TZ="Pacific/Kiritimati").returncode == 0
+    (name,) = (path.name for path in (place.path / "results").iterdir())
+    named = datetime.strptime(name, "nightly-run-%Y%m%d-%H%M%S").replace(tzinfo=UTC)
+    assert before <= named <= datetime.now(UTC)
+
+
+def test_a_selection_that_matches_nothing_is_an_error(place: Workplace) -> None:
+    place.write("suite.yaml", "entries:\n  - {name: a, command: ['true']}\n")
+    done = place.run("run", "suite.yaml", "--only", "b*")
+    assert done.returncode == 2 and "b*" in done.stderr
+    assert not (place.path / "results").exists()
