@@ -13,6 +13,13 @@ import pytest
 from paceline.record.packages import conda_explicit, describe_python, installed, installed_for, link_lists
 
 
+def installed_here() -> list[str]:
+    """What `installed` says in a fresh interpreter: packages imported by other tests may have added to the path."""
+    code = "import json; from paceline.record.packages import installed; print(json.dumps(installed()))"
+    found: list[str] = json.loads(subprocess.check_output([sys.executable, "-c", code], cwd="/"))
+    return found
+
+
 def install(
     site: Path, name: str, *, metadata: str = "", direct_url: Mapping[str, object] | None = None
 ) -> None:
@@ -72,7 +79,7 @@ def test_another_interpreter_is_asked_once(tmp_path: Path) -> None:
     link.write_text(f'#!/bin/sh\necho asked >> {tmp_path}/asked\nexec {sys.executable} "$@"\n')
     link.chmod(0o755)
     described = describe_python(str(link))
-    assert described["packages"] == installed()
+    assert described["packages"] == installed_here()
     assert described["version"] == platform.python_version()
     assert (tmp_path / "asked").read_text() == "asked\n"
 
@@ -123,4 +130,4 @@ def test_the_module_runs_by_itself(tmp_path: Path) -> None:
     copy = tmp_path / "alone.py"
     copy.write_bytes(source.read_bytes())
     answer = json.loads(subprocess.check_output([sys.executable, "-I", str(copy)]))
-    assert answer["packages"] == installed()
+    assert answer["packages"] == installed_here()

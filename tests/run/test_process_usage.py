@@ -110,8 +110,9 @@ def test_samples_tell_the_course_of_a_run(warden: Warden) -> None:
     assert len(times) >= 4
     assert times == sorted(times) and times[0] > 0 and times[-1] <= usage.wall_s
     memory = [memory_bytes for _, memory_bytes, _, _ in usage.samples]
-    assert memory[-1] > memory[0] + 20 * MIB
-    assert memory[0] < usage.mean_memory_bytes < memory[-1]
+    # Not the last one: it may be taken while the process is giving its memory back.
+    assert max(memory) > memory[0] + 20 * MIB
+    assert memory[0] < usage.mean_memory_bytes < max(memory)
 
 
 def test_a_small_program_is_not_reported_with_the_size_of_what_spawned_it(warden: Warden) -> None:
