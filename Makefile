@@ -24,8 +24,10 @@ setup: $(DEV) ## Install Paceline and all that its development needs into .venv
 demo: $(CORE) ## Run a small suite and show its report
 	$(BIN)/paceline run examples/quickstart.yaml --results-dir "$(RESULTS)"
 
+# Tests that start Ray run one at a time and apart: each cluster takes all cores while it comes up.
 test: lint ## Run the checks and all tests
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "not ray" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m ray
 
 lint: $(DEV) ## Check style and types
 	$(BIN)/ruff check .
