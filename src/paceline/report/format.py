@@ -148,7 +148,7 @@ def measured(name: str, measurement: Measurement) -> str:
     text = f"{visible(name)} {quantity(measurement.value, unit_beside(name, measurement.unit))}"
     spread = _relative_spread(measurement.samples)
     if spread is not None and spread >= SMALLEST_SPREAD:
-        text += f" ±{spread * 100:.2g}%"
+        text += f" ±{spread * 100:.2g}%" if spread < 0.995 else f" ±{spread * 100:.0f}%"
     return text + _ARROWS.get(measurement.direction, "")
 
 
