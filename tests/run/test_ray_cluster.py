@@ -11,7 +11,7 @@ import tempfile
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import closing, ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -324,11 +324,10 @@ def listening(pids: list[int]) -> set[str]:
     """The addresses that these processes accept connections on, as the kernel writes them."""
     sockets = set()
     for pid in pids:
-        for entry in Path(f"/proc/{pid}/fd").iterdir():
-            try:
-                sockets.add(str(entry.readlink()))
-            except OSError:
-                continue
+        with suppress(OSError):  # a worker may end at any moment
+            for entry in list(Path(f"/proc/{pid}/fd").iterdir()):
+                with suppress(OSError):
+                    sockets.add(str(entry.readlink()))
     found = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         for line in Path(table).read_text().splitlines()[1:]:
