@@ -189,7 +189,10 @@ class Measurement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What happened when a case ran. Whether its numbers are good is a finding."""
+    """What happened when a case ran. Whether its numbers are good is a finding.
+
+    `details` holds what only some kinds of cases know: a test's outcomes and source, a run's node in a pool.
+    """
 
     session: str
     case: Case
@@ -208,6 +211,7 @@ class Record:
     revision: str = ""
     warnings: tuple[str, ...] = ()
     artifacts: tuple[str, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 Verdict = Literal["better", "worse", "same", "inconclusive"]

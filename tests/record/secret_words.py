@@ -83,6 +83,7 @@ def planted_record(text: str = PLANTED) -> Record:
         revision="abcd1234",
         warnings=(f"w {text}",),
         artifacts=("logs/stdout.log", "attempts/repeat-1/logs/stderr.log", f"artifacts/{text}"),
+        details={f"d {text}": [text]},
     )
 
 

@@ -73,6 +73,7 @@ records = st.builds(
     revision=text,
     warnings=texts,
     artifacts=texts,
+    details=st.dictionaries(text, nested, max_size=3),
 )
 
 

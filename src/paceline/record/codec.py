@@ -108,7 +108,7 @@ def revive(value: Any) -> Any:
 
 def to_json(record: Record) -> dict[str, Any]:
     """A record as `record.json` has it."""
-    return {
+    written = {
         "schema": RECORD_SCHEMA,
         "session": record.session,
         "case": _case_json(record.case),
@@ -128,6 +128,7 @@ def to_json(record: Record) -> dict[str, Any]:
         "warnings": list(record.warnings),
         "artifacts": list(record.artifacts),
     }
+    return {**written, "details": plain(record.details)} if record.details else written
 
 
 def _case_json(case: Case) -> dict[str, Any]:
@@ -236,6 +237,7 @@ def _record(data: Mapping[str, Any]) -> Record:
         revision=_str(data.get("revision", "")),
         warnings=_strings(data.get("warnings", ())),
         artifacts=_strings(data.get("artifacts", ())),
+        details=revive(dict(data.get("details", {}))),
     )
 
 

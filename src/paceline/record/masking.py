@@ -64,6 +64,7 @@ def mask_record(record: Record, redactor: Redactor) -> Record:
         requirements=tuple(_check(check, redactor) for check in record.requirements),
         warnings=redactor.data(record.warnings),
         artifacts=tuple(_artifact(path, redactor) for path in record.artifacts),
+        details=redactor.data(record.details),
     )
 
 
