@@ -54,3 +54,8 @@ class Workplace:
     def records(self, session: str) -> dict[str, dict[str, Any]]:
         found = (self.path / "results" / session).glob("*/record.json")
         return {path.parent.name: json.loads(path.read_text()) for path in found}
+
+    def ran(self) -> list[str]:
+        """The cases that the suite's counting script ran, each time it did."""
+        ledger = self.path / "ledger"
+        return ledger.read_text().splitlines() if ledger.exists() else []
