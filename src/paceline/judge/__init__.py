@@ -1,0 +1,29 @@
+"""Judgements over numbers: requirements, change points, comparisons, bisection.
+
+    from paceline.judge import change_points, compare, Bisection
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from paceline.judge.bisection import Bisection as Bisection
+    from paceline.judge.changes import ChangePoint as ChangePoint
+    from paceline.judge.changes import change_points as change_points
+    from paceline.judge.comparison import Comparison as Comparison
+    from paceline.judge.comparison import compare as compare
+
+# Looked up when first used: `requirements` is needed by every session, numpy only by the statistics.
+_HOME = {
+    "Bisection": "bisection",
+    "ChangePoint": "changes",
+    "change_points": "changes",
+    "Comparison": "comparison",
+    "compare": "comparison",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)

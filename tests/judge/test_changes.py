@@ -1,0 +1,158 @@
+"""Change points: what must hold for any series, and how often the detector is right on seeded noise."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from paceline.judge.changes import ChangePoint, change_points, p_value
+
+LENGTH = 200
+STEP_AT = 150
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+Noise = Callable[[np.random.Generator, int], np.ndarray]
+
+
+def gaussian(random: np.random.Generator, length: int) -> np.ndarray:
+    return random.normal(0, 0.02, length)
+
+
+def spiky(random: np.random.Generator, length: int) -> np.ndarray:
+    spikes = (random.random(length) < 0.03) * random.uniform(0.15, 0.5, length)
+    return gaussian(random, length) + spikes
+
+
+def correlated(random: np.random.Generator, length: int) -> np.ndarray:
+    innovations = random.normal(0, 0.02 * math.sqrt(0.75), length + 50)
+    for i in range(1, len(innovations)):
+        innovations[i] += 0.5 * innovations[i - 1]
+    return innovations[50:]
+
+
+def two_modes(random: np.random.Generator, length: int) -> np.ndarray:
+    return gaussian(random, length) + 0.06 * (random.random(length) < 0.5)
+
+
+def weekly(random: np.random.Generator, length: int) -> np.ndarray:
+    return gaussian(random, length) + np.resize([0, 0, 0, 0, 0, 0.04, 0.04], length)
+
+
+NOISES = [gaussian, spiky, correlated, two_modes, weekly]
+
+
+def near_step(found: tuple[ChangePoint, ...]) -> bool:
+    return any(abs(point.index - STEP_AT) <= 10 for point in found)
+
+
+@given(st.lists(finite, max_size=60))
+def test_any_finite_series_is_taken(values: list[float]) -> None:
+    found = change_points(values)
+    assert [point.index for point in found] == sorted({point.index for point in found})
+    for point in found:
+        assert 3 <= point.index <= len(values) - 3
+        assert math.isfinite(point.effect)
+        assert 0 <= point.p_value <= 1
+
+
+@given(finite, st.integers(0, 300))
+def test_a_constant_has_no_change(value: float, length: int) -> None:
+    assert change_points([value] * length) == ()
+
+
+@given(st.floats(0.01, 1e6), st.floats(1.001, 100), st.integers(6, 60), st.integers(6, 60))
+def test_a_step_without_noise_is_found_where_it_is(
+    level: float, factor: float, before: int, after: int
+) -> None:
+    (point,) = change_points([level] * before + [level * factor] * after)
+    assert point.index == before
+    assert point.effect == pytest.approx(factor - 1, rel=1e-6)
+    assert point.p_value < 1e-6
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(1e-6, 1e6))
+@settings(max_examples=25)
+def test_the_unit_does_not_matter(seed: int, factor: float) -> None:
+    random = np.random.default_rng(seed)
+    series = 1 + gaussian(random, 120)
+    series[80:] *= 1.1
+    places = [point.index for point in change_points(series)]
+    assert [point.index for point in change_points(series * factor)] == places
+
+
+def test_the_same_series_always_gets_the_same_answer() -> None:
+    series = 1 + spiky(np.random.default_rng(3), LENGTH)
+    series[STEP_AT:] *= 1.05
+    assert change_points(series) == change_points(list(series))
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_false_alarms_are_rare(noise: Noise) -> None:
+    random = np.random.default_rng(20)
+    alarms = sum(len(change_points(100 * (1 + noise(random, LENGTH)))) for _ in range(100))
+    assert alarms / (100 * LENGTH) <= 1 / 1000
+
+
+@pytest.mark.parametrize(
+    ("noise", "share"), [(gaussian, 0.95), (spiky, 0.85), (correlated, 0.75), (two_modes, 0.75)]
+)
+def test_a_small_step_is_found_within_fifteen_nights(noise: Noise, share: float) -> None:
+    random = np.random.default_rng(21)
+    found = 0
+    for _ in range(100):
+        series = 100 * (1 + noise(random, STEP_AT + 15))
+        series[STEP_AT:] *= 1.05
+        found += near_step(change_points(series))
+    assert found / 100 >= share
+
+
+def test_a_spike_is_no_change() -> None:
+    series = 1 + gaussian(np.random.default_rng(5), LENGTH)
+    series[60] *= 3
+    series[120] *= 0.2
+    assert change_points(series) == ()
+
+
+def test_a_steady_drift_is_no_step_and_a_step_on_it_is_one() -> None:
+    random = np.random.default_rng(6)
+    drift = 1 + gaussian(random, LENGTH) / 2 + np.linspace(0, 0.05, LENGTH)
+    assert change_points(drift) == ()
+    drift[STEP_AT:] += 0.1
+    assert near_step(change_points(drift))
+
+
+def test_several_steps_are_told_apart() -> None:
+    series = 1 + gaussian(np.random.default_rng(7), 300)
+    series[100:200] *= 1.1
+    first, second = change_points(series)
+    assert abs(first.index - 100) <= 1
+    assert abs(second.index - 200) <= 1
+    assert first.effect == pytest.approx(0.1, abs=0.02)
+    assert second.effect == pytest.approx(1 / 1.1 - 1, abs=0.02)
+
+
+def test_levels_around_zero_and_below() -> None:
+    random = np.random.default_rng(8)
+    (point,) = change_points(np.concatenate((random.normal(-10, 0.1, 50), random.normal(-5, 0.1, 50))))
+    assert point.index == 50
+    assert point.effect == pytest.approx(-0.5, abs=0.05)
+
+
+def test_the_p_value_falls_with_the_score_and_grows_with_the_search() -> None:
+    assert p_value(4, 200) > p_value(5, 200) > p_value(6, 200)
+    assert p_value(4, 1000) > p_value(4, 200)
+    assert p_value(0, 200) == 1
+
+
+@pytest.mark.parametrize("length", [50, 200])
+def test_the_p_value_is_calibrated_on_white_noise(length: int) -> None:
+    """Of 300 series without a change, those with a p-value of at most 5 % are few."""
+    random = np.random.default_rng(9)
+    least = [
+        min((point.p_value for point in change_points(random.normal(100, 1, length))), default=1.0)
+        for _ in range(300)
+    ]
+    assert sum(value <= 0.05 for value in least) / 300 <= 0.05
