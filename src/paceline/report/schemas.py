@@ -114,7 +114,10 @@ _RECORD = _object(
         "revision": _text("The git revision of the suite."),
         "warnings": _texts("What was noticed and did not decide the status."),
         "artifacts": _texts("Files kept with the record, relative to its directory."),
-        "details": {"type": "object", "description": "What only some kinds of cases know; absent when empty."},
+        "details": {
+            "type": "object",
+            "description": "What only some kinds of cases know; absent when empty.",
+        },
     },
     "What happened when a case ran.",
     optional=("details",),
