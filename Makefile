@@ -24,10 +24,10 @@ setup: $(DEV) ## Install Paceline and all that its development needs into .venv
 demo: $(CORE) ## Run a small suite and show its report
 	$(BIN)/paceline run examples/quickstart.yaml --results-dir "$(RESULTS)"
 
-# Tests that start Ray run one at a time and apart: each cluster takes all cores while it comes up.
+# Tests that start Ray or Dask run one at a time and apart: each cluster takes all cores while it comes up.
 test: lint ## Run the checks and all tests
-	$(BIN)/python -m pytest -m "not ray" $(PYTEST_ARGS)
-	$(BIN)/python -m pytest -m ray
+	$(BIN)/python -m pytest -m "not ray and not dask" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -m "ray or dask"
 
 lint: $(DEV) ## Check style and types
 	$(BIN)/ruff check .

@@ -280,6 +280,7 @@ def main() -> int:
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="paceline-overhead-", dir=args.directory) as where:
         directory = Path(where)
+        os.environ["PACELINE_DB"] = str(directory / "benchmark.db")
         rows = measure_start(directory, 3 if args.quick else 9)
         rows += measure_session(directory, 50 if args.quick else 200, 1 if args.quick else 3)
         rows += measure_memory(directory, 500 if args.quick else 10_000)

@@ -8,6 +8,8 @@ from hypothesis import HealthCheck, settings
 
 from workplace import Workplace
 
+pytest_plugins = ["pytester"]
+
 settings.register_profile(
     "paceline",
     deadline=None,

@@ -17,9 +17,9 @@ LONGEST_FILE = 500
 # Higher layers import lower ones, never the other way round. Parts of one layer do not know each other.
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"__main__"}),
-    frozenset({"cli"}),
+    frozenset({"cli", "pytest_plugin"}),
     frozenset({"session"}),
-    frozenset({"plan", "run", "judge", "report", "sinks", "curate"}),
+    frozenset({"plan", "run", "history", "judge", "report", "sinks", "curate"}),
     frozenset({"config"}),
     frozenset({"record", "metrics", "plugins"}),
     frozenset({"model", "errors"}),
@@ -29,10 +29,12 @@ KNOWS_CONFIG = frozenset({"cli", "session", "plan"})
 # Curation is a library of its own that could leave the house.
 CURATE_KNOWS = frozenset({"curate", "errors", None})
 # A file beside session.py that is a part of it.
-PARTS_OF = {"session_files": "session"}
+PARTS_OF = {"session_files": "session", "session_history": "session"}
 
 STANDARD_LIBRARY_ONLY = ("paceline.emit", "paceline.model", "paceline.errors")
-HEAVY = frozenset({"rich", "pydantic", "yaml", "psutil", "pynvml", "ray", "orjson", "numpy", "sqlalchemy"})
+HEAVY = frozenset(
+    {"rich", "pydantic", "yaml", "psutil", "pynvml", "ray", "orjson", "numpy", "sqlalchemy", "alembic"}
+)
 LIGHT_ENTRANCES = ("paceline", "paceline.emit", "paceline.cli")
 
 

@@ -7,13 +7,13 @@ one in ten pages is in German or French. The same seed makes the same files.
 """
 
 import argparse
-import gzip
 import random
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
 from paceline import emit
+from paceline.curate.warc_writer import make_record, pack_record
 
 WORDS = {
     "en": "the of and to that have with be in it was for on are they this from had not but what all were "
@@ -46,7 +46,7 @@ def main() -> None:
     args.output.mkdir(parents=True, exist_ok=True)
     chance = random.Random(args.seed)
     for number in range(args.files):
-        packed = (gzip.compress(record, 6, mtime=0) for record in make_records(chance, number, args.pages))
+        packed = map(pack_record, make_records(chance, number, args.pages))
         (args.output / f"crawl-{number:05d}.warc.gz").write_bytes(b"".join(packed))
     if args.benchmark_results_path is not None:
         emit.metrics({"is_success": True, "num_answers": args.files * args.pages})
@@ -63,16 +63,8 @@ def make_records(chance: random.Random, file: int, pages: int) -> Iterator[bytes
 
 
 def record(chance: random.Random, kind: str, url: str, content_type: str, content: bytes) -> bytes:
-    head = [
-        "WARC/1.0",
-        f"WARC-Type: {kind}",
-        f"WARC-Record-ID: <urn:uuid:{UUID(int=chance.getrandbits(128), version=4)}>",
-        f"WARC-Date: {DATE}",
-        *([f"WARC-Target-URI: {url}"] if url else []),
-        f"Content-Type: {content_type}",
-        f"Content-Length: {len(content)}",
-    ]
-    return "\r\n".join(head).encode() + b"\r\n\r\n" + content + b"\r\n\r\n"
+    identity = UUID(int=chance.getrandbits(128), version=4)
+    return make_record(kind, content, identity=identity, date=DATE, url=url, content_type=content_type)
 
 
 def make_answer(chance: random.Random) -> bytes:

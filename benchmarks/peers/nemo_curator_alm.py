@@ -19,13 +19,18 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--mode", choices=("loop", *EXECUTORS), default="loop")
     parser.add_argument("--manifest", type=Path, required=True)
+    parser.add_argument("--repeat-factor", type=int, default=1)
     parser.add_argument("--output", type=Path)
     args = parser.parse_args()
     from nemo_curator.stages.audio.alm import ALMDataBuilderStage, ALMDataOverlapStage
     from nemo_curator.tasks import AudioTask
 
-    with args.manifest.open(encoding="utf-8") as file:
-        tasks = [AudioTask(data=json.loads(line), dataset_name="alm") for line in file if line.strip()]
+    lines = [line for line in args.manifest.read_text(encoding="utf-8").splitlines() if line.strip()]
+    tasks = [
+        AudioTask(data=json.loads(line), dataset_name="alm")
+        for _ in range(args.repeat_factor)
+        for line in lines
+    ]
     stages = [ALMDataBuilderStage(), ALMDataOverlapStage(overlap_percentage=50)]
     wall, cpu = time.perf_counter(), time.process_time()
     done = loop(stages, tasks) if args.mode == "loop" else execute(args.mode, stages, tasks)

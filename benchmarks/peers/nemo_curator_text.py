@@ -1,12 +1,15 @@
-"""Runs in the peer's environment: its heuristic filters over texts, as a chain of pandas `apply`; prints what is kept.
+"""Runs in the peer's environment: its filters, modifiers or removal over generated documents; prints results and costs.
 
-peer/bin/python benchmarks/peers/nemo_curator_text.py texts.json
+peer/bin/python benchmarks/peers/nemo_curator_text.py filters texts.json
+peer/bin/python benchmarks/peers/nemo_curator_text.py modifiers texts.json        (needs ftfy)
+peer/bin/python benchmarks/peers/nemo_curator_text.py removal docs ids.parquet output
 """
 
 import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from nemo_curator.stages.text.deduplication.removal import TextDuplicatesRemovalStage
@@ -49,13 +52,14 @@ FILTERS = [
 
 def main() -> None:
     mode, *words = sys.argv[1:]
-    started = time.process_time()
-    if mode == "filters":
-        frame = pd.DataFrame({"text": json.loads(Path(words[0]).read_text(encoding="utf-8"))})
+    if mode == "removal":
         started = time.process_time()
-        said = {"kept": filter_texts(frame)}
-    else:
         said = {"documents": remove(*map(Path, words))}
+    else:
+        frame = pd.DataFrame({"text": json.loads(Path(words[0]).read_text(encoding="utf-8"))})
+        modify = make_modify() if mode == "modifiers" else None
+        started = time.process_time()
+        said = {"kept": filter_texts(frame)} if modify is None else {"texts": modify_texts(frame, modify)}
     print(json.dumps({**said, "cpu_s": time.process_time() - started}))
 
 
@@ -65,6 +69,34 @@ def filter_texts(frame: pd.DataFrame) -> list[int]:
         scores = frame["text"].apply(one.score_document)
         frame = frame[scores.apply(one.keep_document)]
     return list(frame.index)
+
+
+def make_modify() -> Any:
+    """Its stage with the six modifiers of its benchmark, in their order."""
+    from nemo_curator.stages.text.modifiers import (
+        BoilerPlateStringModifier,
+        MarkdownRemover,
+        Modify,
+        NewlineNormalizer,
+        QuotationRemover,
+        UrlRemover,
+    )
+    from nemo_curator.stages.text.modifiers.unicode import UnicodeReformatter
+
+    kinds = (
+        BoilerPlateStringModifier,
+        MarkdownRemover,
+        NewlineNormalizer,
+        QuotationRemover,
+        UnicodeReformatter,
+        UrlRemover,
+    )
+    return Modify([kind() for kind in kinds], input_fields="text")
+
+
+def modify_texts(frame: pd.DataFrame, modify: Any) -> list[str]:
+    batch = modify.process(DocumentBatch(dataset_name="docs", data=frame))
+    return list(batch.to_pandas()["text"])
 
 
 def remove(docs: Path, ids: Path, output: Path) -> int:

@@ -28,6 +28,7 @@ from paceline.curate.tasks_file import write_tasks
 from paceline.errors import PacelineError
 
 DEFAULT_ENTRY = "alm_pipeline_xenna"
+XENNA_MODES = ("streaming", "batch")
 
 
 def main(argv: Sequence[str]) -> int:
@@ -68,6 +69,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--benchmark-results-path", type=Path, required=True, help="directory for the result files")
     add("--input-manifest", required=True, help="JSON Lines file or directory, local or remote")
     add("--executor", choices=EXECUTORS, default="xenna")
+    add("--xenna-mode", choices=XENNA_MODES, default=XENNA_MODES[0], help="how the xenna executor runs")
     add("--repeat-factor", type=int, default=1, help="read the manifest this many times")
     add("--target-window-duration", type=float, default=120.0, help="seconds")
     add("--tolerance", type=float, default=0.1, help="share of the target by which windows may differ")
@@ -113,7 +115,8 @@ def run(args: argparse.Namespace) -> None:
 def run_pipeline(args: argparse.Namespace, results: Path, totals: Totals) -> None:
     parts = results / "parts"
     pipeline = Pipeline("alm", make_stages(args, parts))
-    for outcome in pipeline.stream(make_executor(args.executor), on_error=args.on_error):
+    options = {"mode": args.xenna_mode} if args.executor == "xenna" else {}
+    for outcome in pipeline.stream(make_executor(args.executor, **options), on_error=args.on_error):
         totals.tasks.extend(outcome.tasks)
         totals.rejects.add(outcome.rejects)
         totals.input_entries += int(sum(perf.custom_metrics.get("entries", 0) for perf in outcome.perf))

@@ -1,17 +1,18 @@
 """What the two deduplication benchmarks share: fingerprint all documents, find groups, write what is left."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from document_run import Totals, add_input, keep_written, make_parser, run_pipeline
+from document_run import Totals, keep_written, make_reader, make_text_parser, run_pipeline
 
 from paceline.curate import Pipeline, Stage
 from paceline.curate.dedup import (
     DUPLICATES_FILE,
+    BatchKey,
     Fingerprints,
     Places,
     RowDropStage,
@@ -19,14 +20,11 @@ from paceline.curate.dedup import (
     write_duplicates,
 )
 from paceline.curate.executors.ray_session import ray_session
-from paceline.curate.readers import DocumentReader
 from paceline.curate.writers import DocumentWriterStage, list_output, prepare_output
 
 
 def make_dedup_parser(description: str) -> argparse.ArgumentParser:
-    parser = make_parser(description)
-    add_input(parser)
-    parser.add_argument("--text-field", default="text")
+    parser = make_text_parser(description)
     parser.add_argument("--id-field", default="id")
     parser.add_argument(
         "--identify-only", action="store_true", help=f"write {DUPLICATES_FILE} and no documents"
@@ -40,7 +38,7 @@ def deduplicate(
     """The metrics of a run; the first document of each group is kept."""
     prepare_output(args.output_path, args.input_path)
     # Both pipelines use one cluster: starting it takes longer than either.
-    with nullcontext() if args.executor == "local" else ray_session(dashboard=args.executor == "xenna"):
+    with nullcontext() if args.executor == "local" else ray_session():
         return identify_and_remove(args, totals, stage, group)
 
 
@@ -48,7 +46,9 @@ def identify_and_remove(
     args: argparse.Namespace, totals: Totals, stage: Stage, group: Callable[[np.ndarray], Places]
 ) -> dict[str, Any]:
     started = perf_counter()
-    pipeline = Pipeline("identification", [make_reader(args, [args.id_field, args.text_field]), stage])
+    fields = {"id_field": args.id_field, "text_field": args.text_field}
+    reader = make_reader(args, columns=list(fields.values()), **fields)
+    pipeline = Pipeline("identification", [reader, stage])
     tasks = run_pipeline(pipeline, args, totals)
     batches: list[Fingerprints] = [task.data for task in tasks]
     kept = group(np.concatenate([batch.values for batch in batches])) if batches else np.zeros(0, np.int64)
@@ -58,7 +58,7 @@ def identify_and_remove(
         for task, batch in zip(tasks, batches, strict=True)
     )
     identified_s = perf_counter() - started
-    written = write_rest(args, totals, batches, kept)
+    written = write_rest(args, totals, fields, rows_to_drop(batches, kept))
     duplicates = int((kept != np.arange(len(kept))).sum())
     return {
         "num_input_documents": totals.count("document_reader", "documents"),
@@ -71,19 +71,8 @@ def identify_and_remove(
     }
 
 
-def make_reader(args: argparse.Namespace, columns: list[str] | None) -> DocumentReader:
-    return DocumentReader(
-        args.input_path,
-        id_field=args.id_field,
-        text_field=args.text_field,
-        columns=columns,
-        files_per_partition=args.files_per_partition,
-        max_files=args.max_files,
-    )
-
-
 def write_rest(
-    args: argparse.Namespace, totals: Totals, batches: list[Fingerprints], kept: Places
+    args: argparse.Namespace, totals: Totals, fields: dict[str, str], drop: Mapping[BatchKey, Places]
 ) -> int | None:
     """Read everything once more and write all but the duplicates; how many were written."""
     if args.identify_only:
@@ -91,11 +80,7 @@ def write_rest(
         return None
     # Rejects and counts of the second reading are those of the first.
     second = Totals()
-    stages = [
-        make_reader(args, None),
-        RowDropStage(rows_to_drop(batches, kept)),
-        DocumentWriterStage(args.output_path),
-    ]
+    stages = [make_reader(args, **fields), RowDropStage(drop), DocumentWriterStage(args.output_path)]
     tasks = run_pipeline(Pipeline("removal", stages), args, second)
     keep_written(tasks, args, totals, DUPLICATES_FILE)
     return second.count("document_writer", "documents")

@@ -1,4 +1,4 @@
-"""What the document benchmarks have in common: arguments, running pipelines, and the three result files."""
+"""What the document benchmarks have in common: arguments, running pipelines, and the result files."""
 
 import argparse
 import os
@@ -11,14 +11,18 @@ from time import perf_counter
 from typing import Any
 
 from paceline import emit
-from paceline.curate import Pipeline, Task
+from paceline.curate import Pipeline, Stage, Task
 from paceline.curate.executors import EXECUTORS, make_executor
 from paceline.curate.partition import list_documents
+from paceline.curate.progress import MODES, make_progress
+from paceline.curate.readers import DocumentReader
 from paceline.curate.rejects import RejectLog
-from paceline.curate.tasks_file import write_tasks
-from paceline.curate.writers import list_output
+from paceline.curate.storage import is_remote
+from paceline.curate.tasks_file import FORMS, write_tasks
+from paceline.curate.writers import DocumentWriterStage, list_output, prepare_output
 from paceline.errors import PacelineError
 
+XENNA_MODES = ("streaming", "batch")
 BYTES_PER_WORKER = 16 * 1_048_576
 
 
@@ -42,7 +46,9 @@ def make_parser(description: str) -> argparse.ArgumentParser:
     add = parser.add_argument
     add("--benchmark-results-path", type=Path, required=True, help="directory for the result files")
     add("--executor", choices=EXECUTORS, default="local")
+    add("--xenna-mode", choices=XENNA_MODES, default=XENNA_MODES[0], help="how the xenna executor runs")
     add("--on-error", choices=("reject", "fail"), default="reject", help="what a bad document leads to")
+    add("--progress", choices=MODES, default="auto", help="live on a terminal, a line now and then elsewhere")
     return parser
 
 
@@ -52,6 +58,13 @@ def add_input(parser: argparse.ArgumentParser) -> None:
     add("--output-path", required=True, help="directory for the documents that are left")
     add("--files-per-partition", type=int, help="files a unit of work; by default files are cut by size")
     add("--max-files", type=int, help="read no more than this many files")
+
+
+def make_text_parser(description: str) -> argparse.ArgumentParser:
+    parser = make_parser(description)
+    add_input(parser)
+    parser.add_argument("--text-field", default="text")
+    return parser
 
 
 def run_script(args: argparse.Namespace, body: Body) -> int:
@@ -67,7 +80,7 @@ def run_script(args: argparse.Namespace, body: Body) -> int:
         metrics = body(args, totals)
     except PacelineError as error:
         emit.metrics({"is_success": False, "time_taken_s": perf_counter() - started})
-        write_tasks(results, totals.tasks)
+        write_tasks(results, totals.tasks, forms=FORMS)
         print(f"error: {error}", file=sys.stderr)
         return 1
     write_results(results, totals, metrics, perf_counter() - started)
@@ -77,15 +90,33 @@ def run_script(args: argparse.Namespace, body: Body) -> int:
 def make_absolute(args: argparse.Namespace) -> None:
     """Paths from the root: workers of other engines are in other directories."""
     for name, value in vars(args).items():
-        if name.endswith("_path") and isinstance(value, str) and "://" not in value:
+        if name.endswith("_path") and isinstance(value, str) and not is_remote(value):
             setattr(args, name, str(Path(value).absolute()))
+
+
+def run_stage(args: argparse.Namespace, totals: Totals, stage: Stage, **fields: str) -> dict[str, Any]:
+    """Read documents, put them through one stage, write them; the metrics that all such runs have."""
+    prepare_output(args.output_path, args.input_path)
+    stages = [make_reader(args, **fields), stage, DocumentWriterStage(args.output_path)]
+    keep_written(run_pipeline(Pipeline(stage.name, stages), args, totals), args, totals)
+    return {
+        "num_input_documents": totals.count("document_reader", "documents"),
+        "num_output_documents": totals.count("document_writer", "documents"),
+    }
+
+
+def make_reader(args: argparse.Namespace, **options: Any) -> DocumentReader:
+    return DocumentReader(
+        args.input_path, files_per_partition=args.files_per_partition, max_files=args.max_files, **options
+    )
 
 
 def run_pipeline(pipeline: Pipeline, args: argparse.Namespace, totals: Totals) -> list[Task]:
     """All tasks that come out, in input order; what they cost joins the totals."""
     found = []
-    executor = make_executor(args.executor, **choose_workers(args))
-    for outcome in pipeline.stream(executor, on_error=args.on_error):
+    executor = make_executor(args.executor, **executor_options(args))
+    progress = make_progress(args.progress)
+    for outcome in pipeline.stream(executor, on_error=args.on_error, progress=progress):
         found.append(outcome)
         totals.rejects.add(outcome.rejects)
         for perf in outcome.perf:
@@ -95,10 +126,12 @@ def run_pipeline(pipeline: Pipeline, args: argparse.Namespace, totals: Totals) -
     return [task for outcome in found for task in outcome.tasks]
 
 
-def choose_workers(args: argparse.Namespace) -> dict[str, int]:
+def executor_options(args: argparse.Namespace) -> dict[str, Any]:
     """As many local workers as the input is worth: to start one takes as long as to read tens of megabytes."""
-    # What is no document (a WARC file) is worth a worker of its own.
-    if args.executor != "local" or not hasattr(args, "max_files"):
+    if args.executor == "xenna":
+        return {"mode": args.xenna_mode}
+    # What is no document (a WARC file) is worth a worker of its own, and so is waiting for a store.
+    if args.executor != "local" or not hasattr(args, "max_files") or is_remote(args.input_path):
         return {}
     size_bytes = sum(size for _, _, size in list_documents(args.input_path)[: args.max_files])
     return {"workers": max(1, min(len(os.sched_getaffinity(0)), size_bytes // BYTES_PER_WORKER))}
@@ -111,7 +144,7 @@ def keep_written(tasks: Sequence[Task], args: argparse.Namespace, totals: Totals
 
 
 def write_results(results: Path, totals: Totals, metrics: dict[str, Any], time_taken_s: float) -> None:
-    write_tasks(results, totals.tasks)
+    write_tasks(results, totals.tasks, forms=FORMS)
     rejects = results / "rejects.jsonl"
     rejects.unlink(missing_ok=True)
     if totals.rejects.total:

@@ -9,12 +9,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from document_run import Totals, add_input, keep_written, make_parser, run_pipeline, run_script
+from document_run import Totals, add_input, make_parser, run_script, run_stage
 
-from paceline.curate import Pipeline
-from paceline.curate.readers import DocumentReader
 from paceline.curate.removal import RemovalStage
-from paceline.curate.writers import DocumentWriterStage, prepare_output
 
 
 def main(argv: Sequence[str]) -> int:
@@ -26,23 +23,10 @@ def main(argv: Sequence[str]) -> int:
 
 
 def remove(args: argparse.Namespace, totals: Totals) -> dict[str, Any]:
-    prepare_output(args.output_path, args.input_path)
-    reader = DocumentReader(
-        args.input_path,
-        id_field=args.id_field,
-        files_per_partition=args.files_per_partition,
-        max_files=args.max_files,
-    )
-    removal = RemovalStage(args.ids_to_remove_path, id_field=args.id_field)
-    pipeline = Pipeline("removal", [reader, removal, DocumentWriterStage(args.output_path)])
-    keep_written(run_pipeline(pipeline, args, totals), args, totals)
+    stage = RemovalStage(args.ids_to_remove_path, id_field=args.id_field)
+    counts = run_stage(args, totals, stage, id_field=args.id_field)
     removed = totals.count("removal", "removed")
-    return {
-        "num_input_documents": totals.count("document_reader", "documents"),
-        "num_output_documents": totals.count("document_writer", "documents"),
-        "num_removed": removed,
-        "num_duplicates_removed": removed,
-    }
+    return {**counts, "num_removed": removed, "num_duplicates_removed": removed}
 
 
 if __name__ == "__main__":

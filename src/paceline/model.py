@@ -56,12 +56,16 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What a case takes while it runs; the scheduler never hands out more than the machine has."""
+    """What a case takes while it runs; the scheduler never hands out more than the machine has.
+
+    `labels` are those that a node of a pool must have.
+    """
 
     cpus: float = 1
     gpus: int = 0
     memory_bytes: int = 0
     exclusive: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +113,7 @@ class Case:
     variant: str | None = None
     version: str = "1"
     kind: CaseKind = "entry"
+    script: str | None = None
     argv: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str | None = None

@@ -4,29 +4,33 @@ import itertools
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from paceline.config.load import Loaded, load
 from paceline.errors import SessionError
+from paceline.history.urls import passwords_in
 from paceline.judge.requirements import judge
 from paceline.model import Case, Plan, Record, Report, SinkSpec, Status
-from paceline.plan import find_results_dir, make_plan
+from paceline.plan import find_results_place, make_plan
 from paceline.record.directory import SessionDir, newest
 from paceline.record.environment import Environment
 from paceline.record.events import EventLog
 from paceline.record.masking import mask_plan
 from paceline.record.redact import Redactor
+from paceline.record.resumption import is_kept
+from paceline.record.store_address import place_of, split, working_dir
+from paceline.record.store_session import KeptHere, NameTaken, keeping
+from paceline.record.store_sessions import newest_stored
 from paceline.report.files import write_report
-from paceline.run.attempt import Bench, run_case, unrun_record
-from paceline.run.capacity import machine_capacity
+from paceline.run.attempt import Bench, unrun_record
 from paceline.run.listener import Listener
-from paceline.run.process import Warden
+from paceline.run.place import Place, make_place
 from paceline.run.scheduler import Grant, Scheduler
 from paceline.run.stopping import Stopper
 from paceline.session_files import Store, remove_leftovers, write_start
+from paceline.session_history import choose_database, remember
 from paceline.sinks import SinkContext
 from paceline.sinks.dispatch import Dispatcher, start_sinks
 
@@ -38,14 +42,17 @@ class Request:
     configs: tuple[Path, ...]
     datasets: Path | None = None
     sinks: tuple[str, ...] = ()
-    results_dir: Path | None = None
+    results_dir: Path | str | None = None
     session_name: str | None = None
     resume: str | None = None
     only: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     shard: tuple[int, int] | None = None
-    jobs: int = 1
+    jobs: int | None = None
+    on: str | None = None
     rerun_failed: bool = False
+    db: str | None = None
+    history: bool = True
 
     @property
     def resumes(self) -> bool:
@@ -64,7 +71,7 @@ def load_config(request: Request) -> Loaded:
 def prepare(request: Request, loaded: Loaded | None = None) -> Plan:
     """What would run, with no side effect."""
     loaded = loaded or load_config(request)
-    results_dir, name = _place(request, request.results_dir or find_results_dir(loaded))
+    results_dir, name = _place(request, request.results_dir or find_results_place(loaded))
     return make_plan(
         loaded,
         session=name,
@@ -79,20 +86,53 @@ def run(request: Request, listener: Listener) -> Report:
     """Run a plan's cases, record each, judge it, tell the sinks, and write the session's report."""
     loaded = load_config(request)
     plan = prepare(request, loaded)
-    redactor = Redactor(plan.secret_values)
     remove_leftovers(plan.directory.parent)
+    try:
+        with _make_place(plan, request) as place, keeping(plan, resumes=request.resumes) as kept:
+            return _run_in(kept, plan, loaded, request, listener, place)
+    except NameTaken:
+        if request.session_name:
+            raise
+        # Another machine began a session in the same second: this one gets the name of a later one.
+        return run(request, listener)
+
+
+def _make_place(plan: Plan, request: Request) -> Place:
+    """Where the cases run: here, or on a pool of machines."""
+    pool, count = plan.settings.get("pool"), len(plan.cases)
+    return make_place(pool, request.on, jobs=request.jobs, cases=count, session_dir=plan.directory)
+
+
+def _run_in(
+    kept: KeptHere, plan: Plan, loaded: Loaded, request: Request, listener: Listener, place: Place
+) -> Report:
+    database = _database(loaded, request)
+    redactor = Redactor((*plan.secret_values, *passwords_in(database)))
     if request.resumes:
         directory = SessionDir.open(plan.directory, plan.artifacts_dir, redactor)
     else:
         directory = SessionDir.create(plan, redactor)
     directory.lock()
     try:
+        if request.resumes:
+            kept.catch_up(directory, rerun_failed=request.rerun_failed)
         with EventLog(directory.path / "events.jsonl", redactor) as events:
             part_only = request.resumes and request.selects
             environment = write_start(plan, loaded, directory, redactor, keep_plan=part_only)
-            return _Session(plan, directory, redactor, events, environment, listener).run(request)
+            kept.start()
+            session = _Session(
+                plan, directory, redactor, events, environment, listener, kept, place, database
+            )
+            return session.run(request)
     finally:
         directory.unlock()
+
+
+def _database(loaded: Loaded, request: Request) -> str | None:
+    """The history that the session is recorded in."""
+    history = loaded.config.history
+    enabled = request.history and (history is None or history.enabled)
+    return choose_database(request.db, history.url if history else None, enabled=enabled)
 
 
 class _Session:
@@ -106,6 +146,9 @@ class _Session:
         events: EventLog,
         environment: Environment,
         listener: Listener,
+        kept: KeptHere,
+        place: Place,
+        database: str | None,
     ) -> None:
         self._plan = plan
         self._directory = directory
@@ -113,7 +156,10 @@ class _Session:
         self._events = events
         self._environment = environment
         self._listener = listener
-        self._store = Store(directory)
+        self._kept_at = kept
+        self._place = place
+        self._database = database
+        self._store = Store(directory, kept)
         self._counts: Counter[Status] = Counter()
         self._untouched: tuple[Case, ...] = ()
         self._masked = mask_plan(plan, redactor)
@@ -137,19 +183,13 @@ class _Session:
             self._note(text)
         sinks = start_sinks(self._plan, self._sink_context, self._note)
         sinks.open(self._masked)
-        with ExitStack() as stack:
-            wardens = [stack.enter_context(Warden()) for _ in range(self._slots(request.jobs))]
-            stopper = stack.enter_context(Stopper(wardens, self._tell_stopping))
-            for record in self._records(wardens, stopper, setups, cases):
+        with Stopper([self._place], self._tell_stopping) as stopper:
+            for record in self._records(stopper, setups, cases):
                 self._finish(record, sinks)
         return self._close(sinks, stopper)
 
-    def _slots(self, jobs: int) -> int:
-        return max(1, min(jobs, len(self._plan.cases)))
-
     def _records(
         self,
-        wardens: Sequence[Warden],
         stopper: Stopper,
         kept_setups: Mapping[str, Status],
         kept_cases: Mapping[str, Status],
@@ -158,7 +198,7 @@ class _Session:
         bench = self._bench(stopper)
 
         def run_one(case: Case, grant: Grant) -> Record:
-            record, tasks = run_case(case, wardens[grant.slot], grant, bench)
+            record, tasks = self._place.run_case(case, grant, bench)
             judged = judge(record)
             if not self._store.write(judged, tasks):
                 stopper.stop()
@@ -169,10 +209,9 @@ class _Session:
             self._store.write(record, ())
             return record
 
-        capacity = machine_capacity()
         failed = next((name for name, status in kept_setups.items() if not status.ok), "")
         setups = () if failed else self._plan.setups
-        for case, record in Scheduler(capacity, 1, run_one, stopper.event).run(
+        for case, record in Scheduler(self._place.accounts(1), 1, run_one, stopper.event).run(
             setups, kept=kept_setups, skip=skip
         ):
             yield record
@@ -183,7 +222,8 @@ class _Session:
             waiting = (case for case in self._plan.cases if case.name not in kept_cases)
             yield from (skip(case, f"the data set-up {failed} did not pass") for case in waiting)
             return
-        scheduler = Scheduler(capacity, len(wardens), run_one, stopper.event)
+        jobs = self._place.jobs
+        scheduler = Scheduler(self._place.accounts(jobs), jobs, run_one, stopper.event)
         for _, record in scheduler.run(self._plan.cases, kept=kept_cases, skip=skip):
             yield record
 
@@ -207,9 +247,7 @@ class _Session:
         kept = {}
         for case in cases:
             record = self._directory.read_record(case)
-            if record is None or record.case.fingerprint != case.fingerprint:
-                continue
-            if record.status.ok or (record.status.finished and not rerun_failed):
+            if record is not None and is_kept(record, case, rerun_failed=rerun_failed):
                 kept[case.name] = record.status
         return kept
 
@@ -241,6 +279,7 @@ class _Session:
             unfinished=self._store.fault,
         )
         self._store.release()
+        self._remember()
         self._write_report(report)
         undelivered = sinks.close(report)
         if undelivered:
@@ -249,8 +288,17 @@ class _Session:
         self._events.write(
             "session_finished", ok=report.ok, interrupted=report.interrupted, counts=report.counts
         )
-        self._listener.session_finished(report, self._directory.path)
+        unsent = self._kept_at.finish()
+        if unsent:
+            report = replace(report, unfinished="; ".join(filter(None, (report.unfinished, unsent))))
+            self._write_report(report)
+        self._listener.session_finished(report, self._kept_at.place)
         return report
+
+    def _remember(self) -> None:
+        fault = self._database and remember(self._directory.path, self._kept_at.place, self._database)
+        if fault:
+            self._note(fault)
 
     def _write_report(self, report: Report) -> None:
         fault = write_report(report, self._directory)
@@ -279,19 +327,23 @@ class _Session:
         os.write(2, b"\nInterrupted: " + word + b"\n")
 
 
-def _place(request: Request, results_dir: Path) -> tuple[Path, str]:
-    """Where the session lies and what it is called."""
+def _place(request: Request, results: Path | str) -> tuple[Path | str, str]:
+    """Where the session lies, a directory or an object store, and what it is called."""
     if not request.resumes:
-        return results_dir, request.session_name or _default_name(results_dir)
+        directory = working_dir(results) if isinstance(results, str) else results
+        return results, request.session_name or _default_name(directory)
     asked = request.resume or request.session_name
     if not asked:
-        found = newest(results_dir)
+        found = newest_stored(results) if isinstance(results, str) else newest(results)
         if found is None:
-            raise SessionError(f"no session to resume in {results_dir}: start one without --resume")
-        return results_dir, found.name
+            raise SessionError(f"no session to resume in {results}: start one without --resume")
+        return results, Path(found).name
     if os.sep not in asked and asked not in (os.curdir, os.pardir):
-        return results_dir, asked
-    path = Path(os.path.abspath(asked))  # noqa: PTH100 - `..` is to be taken out, links are not
+        return results, asked
+    place = place_of(asked)
+    if isinstance(place, str):
+        return split(place)
+    path = Path(os.path.abspath(place))  # noqa: PTH100 - `..` is to be taken out, links are not
     return path.parent, path.name
 
 

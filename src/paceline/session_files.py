@@ -18,6 +18,7 @@ from paceline.record.lock import clear_stale, stale_run_ids
 from paceline.record.packages import CONDA, PACKAGES
 from paceline.record.redact import Redactor
 from paceline.record.reserve import Reserve
+from paceline.record.store_session import KeptHere
 from paceline.run.leftovers import sweep
 from paceline.run.ray_home import sweep_stale
 
@@ -62,14 +63,21 @@ def write_start(
 class Store:
     """Writes records, with a reserve for the moment when the disk is full."""
 
-    def __init__(self, directory: SessionDir) -> None:
+    def __init__(self, directory: SessionDir, kept: KeptHere) -> None:
         self._directory = directory
+        self._kept = kept
         self._reserve = Reserve(directory.path)
         self._reserve.hold()
         self.fault = ""
 
     def write(self, record: Record, tasks: Sequence[Mapping[str, Any]]) -> bool:
-        """Write a record; False when the disk is so full that no further case should begin."""
+        """Write a record; False when no further case should begin: the disk is full, or the session not ours."""
+        is_written = self._write_for_sure(record, tasks)
+        self._kept.case_ended(record.case)
+        self.fault = self.fault or self._kept.fault
+        return is_written and not self.fault
+
+    def _write_for_sure(self, record: Record, tasks: Sequence[Mapping[str, Any]]) -> bool:
         try:
             self._write(record, tasks)
             return True

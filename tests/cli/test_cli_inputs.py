@@ -97,8 +97,11 @@ def test_the_options_of_a_request() -> None:
         "only": ("a", "tag:b"),
         "exclude": ("c*",),
         "jobs": 3,
+        "on": None,
         "shard": (2, 4),
         "rerun_failed": True,
+        "db": None,
+        "no_history": False,
         "as_json": True,
         "quiet": True,
     }

@@ -84,7 +84,6 @@ def test_missing_keys(files: ConfigFiles) -> None:
     assert files.problems(text) == [
         "a.yaml:2: paths[0]: the key 'host_path' is missing",
         "a.yaml:3: datasets[0]: the key 'formats' is missing",
-        "a.yaml:4: history: the key 'url' is missing",
     ]
 
 

@@ -91,6 +91,25 @@ def test_arguments_come_from_an_entry_and_the_command_line_wins(manifest: Path, 
     assert ran.returncode == 2 and "no entry 'nothing'" in ran.stderr
 
 
+# What takes longer to import than five entries take to process.
+HEAVY = ("fsspec", "multiprocessing.pool", "numpy", "pandas", "polars", "pyarrow", "ray", "yaml")
+
+
+def test_a_small_run_imports_nothing_heavy(manifest: Path, tmp_path: Path) -> None:
+    small = tmp_path / "small.jsonl"
+    small.write_text("\n".join(manifest.read_text().splitlines()[:5]) + "\n")
+    program = (
+        "import runpy, sys\n"
+        "try:\n    runpy.run_path(sys.argv[0], run_name='__main__')\n"
+        "except SystemExit as end:\n    assert not end.code, end.code\n"
+        f"print([name for name in {HEAVY} if name in sys.modules])\n"
+    )
+    words = ("--benchmark-results-path", tmp_path / "r", "--input-manifest", small, "--executor", "local")
+    ran = call("-c", f"import sys; sys.argv[0] = {str(SCRIPT)!r}\n{program}", *words)
+    assert (ran.returncode, ran.stdout.strip()) == (0, "[]"), ran.stderr
+    assert read(tmp_path / "r" / "metrics.json")["num_output_entries"] == 5
+
+
 def test_a_missing_manifest_is_named(tmp_path: Path) -> None:
     words = ("--benchmark-results-path", tmp_path, "--input-manifest", "nowhere.jsonl", "--executor", "local")
     ran = call(SCRIPT, *words)

@@ -9,6 +9,9 @@ import pytest
 
 from paceline.curate import BadRecord, PipelineError, Task
 from paceline.curate.alm import ALMDataBuilderStage, ALMDataOverlapStage
+from paceline.curate.alm.ordered_scan import find_slots
+from paceline.curate.alm.recording import Recording
+from paceline.curate.alm.segments import read_segments
 
 Entry = dict[str, Any]
 
@@ -171,14 +174,14 @@ def random_words(chance: random.Random, start: float, end: float) -> list[Entry]
     return words
 
 
-def random_segment(chance: random.Random, after: float, voices: int, strange: bool) -> Entry:
+def random_segment(chance: random.Random, after: float, voices: int, strange: bool, whole: float) -> Entry:
     if chance.random() < 0.5:
         start = round(after + chance.choice([0, 0, 0.3, 0.5, 1, 3, 20]), 1)
         end = round(start + chance.choice([0, 0, 1, 2.5, 4, 6, 11, 30]), 1)
     else:
         start = after + chance.random() * chance.choice([0, 1, 10])
         end = start + chance.random() * chance.choice([0, 5, 12, 40])
-    if chance.random() < 0.1:
+    if chance.random() < whole:
         start, end = int(start), int(end)
     segment: Entry = {"start": start, "end": end, "speaker": f"voice{chance.randrange(voices)}"}
     segment["metrics"] = {"bandwidth": chance.choice([8000, 8500, 9000])}
@@ -207,9 +210,10 @@ def make_strange(chance: random.Random, segment: Entry) -> None:
 
 def random_entry(chance: random.Random) -> Entry:
     voices, strange, now = chance.choice([1, 2, 3, 5, 7, 9]), chance.random() < 0.5, 0.0
+    whole = chance.choice([0, 0, 0, 0, 0, 0, 0.1, 1])
     segments: list[Entry] = []
     for _ in range(chance.choice([0, 1, 2, 5, 12, 30, 60])):
-        segments.append(random_segment(chance, now, voices, strange))
+        segments.append(random_segment(chance, now, voices, strange, whole))
         now = segments[-1]["end" if chance.random() < 0.95 else "start"]
     if chance.random() < 0.15:
         chance.shuffle(segments)
@@ -268,9 +272,13 @@ def test_random_manifests_equal_the_reference_in_every_field(seed: int) -> None:
 def test_the_random_manifests_reach_every_rule() -> None:
     chance, seen = random.Random(0), dict.fromkeys(("bw", "sr", "spk", "win", "no_spkr", "next_seg_bm"), 0)
     windows = truncations = duplicates = 0
+    ordered = [0, 0]
     for _ in range(2000):
         build_rules, filter_rules = random_rules(chance)
-        built = ALMDataBuilderStage(**build_rules).process(Task(data=random_entry(chance)))
+        stage, entry = ALMDataBuilderStage(**build_rules), random_entry(chance)
+        built = stage.process(Task(data=entry))
+        if built.data["windows"]:
+            ordered[is_ordered(stage, entry)] += 1
         found = ALMDataOverlapStage(**filter_rules).process(built).data
         for cause in seen:
             seen[cause] += found["stats"][f"lost_{cause}"]
@@ -278,6 +286,12 @@ def test_the_random_manifests_reach_every_rule() -> None:
         truncations += found["truncation_events"]
         duplicates += len(found["filtered_windows"]) > len(found["filtered"])
     assert min(seen.values()) > 50 and windows > 2000 and truncations > 500 and duplicates > 10
+    assert min(ordered) > 100
+
+
+def is_ordered(stage: ALMDataBuilderStage, entry: Entry) -> bool:
+    segments = entry["segments"]
+    return find_slots(Recording(stage.rules, segments, read_segments(segments), {})) is not None
 
 
 def seg(start: float, end: float, speaker: str = "a", **more: Any) -> Entry:
@@ -347,6 +361,18 @@ BAD_SEGMENTS = [
     ([seg(0.5, 10**400)], "segments[0].end is not a finite number"),
     ([seg(-1e308, 1e308)], "the segments' times are too large to add up"),
     ([{**seg(0, 1), "metrics": None}], "segments[0].metrics is not an object"),
+    (
+        [{**seg(0, 1), "metrics": {"bandwidth": 10**400}}],
+        "segments[0].metrics.bandwidth is not a finite number",
+    ),
+    (
+        [
+            seg(0, 1),
+            {**seg(0, 1), "metrics": {"bandwidth": 0.5}},
+            {**seg(0, 1), "metrics": {"bandwidth": 10**400}},
+        ],
+        "segments[2].metrics.bandwidth is not a finite number",
+    ),
     ([{**seg(0, 1), "metrics": {"bandwidth": "wide"}}], "segments[0].metrics.bandwidth is not a number"),
     (
         [{**seg(0, 1), "metrics": {"bandwidth": float("nan")}}],
@@ -368,9 +394,12 @@ def test_bad_segments_are_refused_with_a_reason(segments: Any, reason: str) -> N
     assert str(refused.value) == reason
 
 
-def test_a_sample_rate_that_is_no_number_is_refused() -> None:
+@pytest.mark.parametrize(
+    "rate", ["high", None, True, float("nan"), 10**400], ids=["text", "null", "true", "nan", "huge"]
+)
+def test_a_sample_rate_that_is_no_number_is_refused(rate: Any) -> None:
     with pytest.raises(BadRecord, match="audio_sample_rate is not a number"):
-        ALMDataBuilderStage().process(Task(data={"audio_sample_rate": "high", "segments": []}))
+        ALMDataBuilderStage().process(Task(data={"audio_sample_rate": rate, "segments": []}))
 
 
 @pytest.mark.parametrize("percentage", [-1, 101, float("nan")])
@@ -382,5 +411,8 @@ def test_an_overlap_percentage_out_of_range_is_refused(percentage: float) -> Non
 def test_other_parameters_out_of_range_are_refused() -> None:
     with pytest.raises(PipelineError, match="target_duration"):
         ALMDataOverlapStage(target_duration=0)
+    for wrong in ({"target_window_duration": float("inf")}, {"tolerance": -0.1}, {"tolerance": float("nan")}):
+        with pytest.raises(PipelineError, match="positive and finite"):
+            ALMDataBuilderStage(**wrong)  # type: ignore[arg-type]
     with pytest.raises(PipelineError, match="start or end"):
         ALMDataBuilderStage(drop_fields=["end"])

@@ -138,13 +138,29 @@ def test_output_of_an_earlier_run_is_replaced_and_foreign_files_refused(tmp_path
     prepare_output(str(target), str(source))
     result = copy(source, target, id_field="id")
     list_output(str(target), (task.data["file"] for task in result))
+    (target / f".b.jsonl.{'0' * 32}").write_text("half a file that somebody was killed over")
     prepare_output(str(target), str(source))
-    assert not list(target.iterdir())
-    (target / "mine.jsonl").write_text("{}\n")
-    with pytest.raises(PipelineError, match="in the way"):
+    assert [file.name for file in target.iterdir()] == ["_unfinished.json"]
+    (target / "a.jsonl").write_text("{}\n")
+    with pytest.raises(PipelineError, match=r"out: an earlier run into it did not end, .*a\.jsonl"):
         prepare_output(str(target), str(source))
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "mine.jsonl").write_text("{}\n")
+    with pytest.raises(PipelineError, match="in the way"):
+        prepare_output(str(other), str(source))
     with pytest.raises(PipelineError, match="lies in the input"):
         prepare_output(str(source / "out"), str(source))
+
+
+def test_a_listing_takes_away_nothing_outside(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    for name in ("mine.jsonl", "out/a.jsonl"):
+        (tmp_path / name).write_text("{}\n")
+    names = ["../mine.jsonl", str(tmp_path / "mine.jsonl"), "a.jsonl"]
+    (tmp_path / "out" / "_written.json").write_text(json.dumps(names))
+    prepare_output(str(tmp_path / "out"))
+    assert (tmp_path / "mine.jsonl").exists() and not (tmp_path / "out" / "a.jsonl").exists()
 
 
 def test_a_changed_field_is_written_and_other_lines_stay(tmp_path: Path) -> None:

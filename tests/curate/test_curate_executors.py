@@ -1,18 +1,24 @@
 """One contract for all executors: the same results, costs, rejects and errors."""
 
+import gzip
 import json
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from paceline.curate import (
     LocalExecutor,
     Pipeline,
+    PipelineError,
     RayActorExecutor,
     RayDataExecutor,
+    Result,
     Stage,
     Task,
     XennaExecutor,
@@ -20,8 +26,15 @@ from paceline.curate import (
 from paceline.curate.alm import ALMDataBuilderStage, ALMDataOverlapStage, ALMManifestReader
 from paceline.curate.errors import InputRejected, StageFailed
 from paceline.curate.executors.ray_session import ray_session
+from paceline.curate.minhash import MinHasher, MinHashStage
 from paceline.curate.pipeline import Executor
+from paceline.curate.readers import DocumentReader
 from paceline.curate.rejects import RejectLog
+from paceline.curate.removal import RemovalStage
+from paceline.curate.similarity import group_similar
+from paceline.curate.text_filters import ScoreFilterStage
+from paceline.curate.text_modifiers import ModifierStage
+from paceline.curate.writers import DocumentWriterStage
 
 MAKERS: dict[str, Callable[[], Executor]] = {
     "local-here": lambda: LocalExecutor(workers=1),
@@ -38,7 +51,7 @@ MAKERS: dict[str, Callable[[], Executor]] = {
 def cluster() -> Iterator[None]:
     pytest.importorskip("ray")
     pytest.importorskip("cosmos_xenna")
-    with ray_session(dashboard=True):
+    with ray_session():
         yield
 
 
@@ -134,6 +147,96 @@ def test_results_costs_and_rejects(executor: Executor, tmp_path: Path) -> None:
     size_mb = manifest.stat().st_size / 1_048_576
     assert metrics["task_jsonl_reader_input_data_size_mb_sum"] == pytest.approx(size_mb)
     assert all(task.stage_perf[-1].stage_name == "DropOdd" for task in result)
+
+
+WORDS = "the day was long and the people that have come with us were to be out of the town by the water. "
+
+
+def write_documents(home: Path) -> Path:
+    """Lines and tables: copies, noise for filters and modifiers, ids to remove, and some that cannot be used."""
+    chance = random.Random(3)
+    texts = [
+        " ".join(chance.choice(WORDS.split()) for _ in range(80)) + "." * (number % 3) for number in range(60)
+    ]
+    texts[5] = texts[4]
+    texts[6] = texts[4].replace("day", "night", 1)
+    texts[7] = "**Bold** " + texts[7] + "\n\n\n\nhttps://example.com/page"
+    texts[8] = "too short"
+    docs = home / "docs"
+    docs.mkdir()
+    lines = [json.dumps({"id": number, "text": text}) for number, text in enumerate(texts)]
+    lines[9] = lines[9][:-3]
+    (docs / "a.jsonl").write_text("\n".join(lines[:30]) + "\n")
+    (docs / "b.jsonl.gz").write_bytes(gzip.compress("\n".join(lines[30:40]).encode()))
+    rows = {"id": list(range(40, 60)), "text": [*texts[40:59], None]}
+    pq.write_table(pa.table(rows), docs / "c.parquet", row_group_size=5)
+    (home / "ids.jsonl").write_text('{"id": 3}\n{"id": 33}\n{"id": 43}\n')
+    return docs
+
+
+def clean(docs: Path, target: Path) -> list[Stage]:
+    ids = str(docs.parent / "ids.jsonl")
+    return [
+        DocumentReader(str(docs), id_field="id", text_field="text", lines_bytes=4000, table_bytes=4000),
+        RemovalStage(ids, id_field="id"),
+        ModifierStage(text_field="text"),
+        ScoreFilterStage(text_field="text"),
+        DocumentWriterStage(str(target)),
+    ]
+
+
+def files_of(directory: Path) -> dict[str, Any]:
+    return {
+        str(file.relative_to(directory)): pq.read_table(file)
+        if file.suffix == ".parquet"
+        else file.read_bytes()
+        for file in directory.rglob("*.*")
+    }
+
+
+def counts_of(result: Result) -> dict[str, float]:
+    return {
+        name: value
+        for name, value in result.metrics().items()
+        if name.endswith("_sum") and ("custom." in name or "num_items" in name)
+    }
+
+
+def test_documents_are_removed_modified_filtered_and_written(executor: Executor, tmp_path: Path) -> None:
+    docs = write_documents(tmp_path)
+    result = Pipeline("clean", clean(docs, tmp_path / "out")).run(executor)
+    expected = Pipeline("clean", clean(docs, tmp_path / "expected")).run(LocalExecutor(workers=1))
+    assert files_of(tmp_path / "out") == files_of(tmp_path / "expected")
+    assert [task.data for task in result] == [task.data for task in expected]
+    assert counts_of(result) == counts_of(expected)
+    assert result.rejects == expected.rejects
+    assert [reject.reason.split(":")[0] for reject in result.rejects] == ["not JSON", "text is missing"]
+    assert result.metrics()["task_removal_custom.removed_sum"] == 3
+    assert result.metrics()["task_modifier_custom.urls_sum"] == 1
+    assert result.metrics()["task_score_filter_custom.word_count_sum"] == 1
+
+
+def test_duplicates_are_found(executor: Executor, tmp_path: Path) -> None:
+    reader = DocumentReader(
+        str(write_documents(tmp_path)), id_field="id", text_field="text", lines_bytes=4000, table_bytes=4000
+    )
+    stage = MinHashStage(MinHasher(num_perm=64), text_field="text", id_field="id")
+    batches = [task.data for task in Pipeline("fuzzy", [reader, stage]).run(executor)]
+    ids = pa.concat_arrays([batch.ids for batch in batches]).to_pylist()
+    assert ids == [number for number in range(60) if number not in (9, 59)]
+    kept = group_similar(np.concatenate([batch.values for batch in batches]), bands=16, threshold=0.7)
+    assert {ids[at]: ids[first] for at, first in enumerate(kept) if at != first} == {5: 4, 6: 4}
+
+
+class Picky(Stage):
+    def setup(self) -> None:
+        raise PipelineError("the list of words is not there")
+
+
+def test_a_stage_that_cannot_be_set_up_says_why(executor: Executor) -> None:
+    tasks = [Task(data={"number": number}) for number in range(200)]
+    with pytest.raises(PipelineError, match="the list of words is not there"):
+        Pipeline("picky", [Picky()]).run(executor, tasks)
 
 
 def test_a_batch_with_nothing_left_is_counted_and_given_tasks_are_run(executor: Executor) -> None:

@@ -1,25 +1,38 @@
-"""A node that dies in mid-run: every result, exactly once."""
+"""A node that dies in mid-run: every document, exactly once."""
 
+import json
 import os
+import shutil
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from paceline.curate import Pipeline, RayActorExecutor, RayDataExecutor, Stage, Task
+from paceline.curate import Pipeline, RayActorExecutor, RayDataExecutor, Stage, Task, XennaExecutor
+from paceline.curate.readers import DocumentReader
+from paceline.curate.removal import RemovalStage
+from paceline.curate.writers import DocumentWriterStage
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.ray
+
+FILES = 60
 
 
 class Work(Stage):
     """Takes a while, so that the node dies with work in its hands; says where it ran."""
 
     def process(self, task: Task) -> Task:
-        total = sum(number * number for number in range(200_000))
-        return task.carrying((task.data, total, ray.get_runtime_context().get_node_id()))
+        total = sum(number * number for number in range(800_000))
+        node = ray.get_runtime_context().get_node_id()
+        documents = task.data.with_fields(
+            {"total": [total] * len(task.data), "node": [node] * len(task.data)}
+        )
+        return task.carrying(documents)
 
 
 @pytest.fixture
@@ -30,24 +43,50 @@ def three_nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     (home / "ray").mkdir()
     monkeypatch.setenv("RAY_TMPDIR", str(home))
     monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-    store = 80_000_000
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "object_store_memory": store})
-    nodes = [cluster.add_node(num_cpus=1, object_store_memory=store) for _ in range(2)]
+    each = {"num_cpus": 1, "object_store_memory": 80_000_000}
+    cluster = Cluster(initialize_head=True, head_node_args=each)
+    nodes = [cluster.add_node(**each) for _ in range(2)]
     ray.init(address=cluster.address, log_to_driver=False)
+    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
     yield cluster, nodes
     ray.shutdown()
     cluster.shutdown()
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def write_documents(home: Path) -> list[int]:
+    """Sixty files of four documents, one of which is to be removed; the ids of those that stay."""
+    (home / "docs").mkdir()
+    for file in range(FILES):
+        lines = [json.dumps({"id": 4 * file + at, "text": "words"}) for at in range(4)]
+        (home / "docs" / f"{file:02d}.jsonl").write_text("\n".join(lines) + "\n")
+    (home / "ids.jsonl").write_text("".join(f'{{"id": {4 * file}}}\n' for file in range(FILES)))
+    return [number for number in range(4 * FILES) if number % 4]
 
 
 @pytest.mark.skipif(os.environ.get("RAY_AUTH_MODE", "") == "token", reason="test clusters have no token")
-@pytest.mark.parametrize("make", [RayActorExecutor, RayDataExecutor])
-def test_a_node_that_dies_loses_and_doubles_nothing(three_nodes: Any, make: Any) -> None:
+@pytest.mark.parametrize("make", [RayActorExecutor, RayDataExecutor, XennaExecutor])
+def test_a_node_that_dies_loses_and_doubles_nothing(three_nodes: Any, make: Any, tmp_path: Path) -> None:
     cluster, nodes = three_nodes
-    tasks = [Task(data=number) for number in range(240)]
-    found: list[Any] = []
-    for outcome in Pipeline("nodes", [Work()]).stream(make(tasks_per_unit=4), tasks):
-        if len(found) < 12 <= len(found) + len(outcome.tasks):
-            cluster.remove_node(nodes[0], allow_graceful=False)
-        found.extend(task.data for task in outcome.tasks)
-    assert sorted(number for number, _, _ in found) == list(range(240))
-    assert len({node for _, _, node in found}) >= 2
+    out = tmp_path / "out"
+    expected = write_documents(tmp_path)
+    stages = [
+        DocumentReader(str(tmp_path / "docs"), id_field="id"),
+        RemovalStage(str(tmp_path / "ids.jsonl"), id_field="id"),
+        Work(),
+        DocumentWriterStage(str(out)),
+    ]
+
+    def kill_in_time() -> None:
+        while not out.is_dir() or len(list(out.glob("[0-9]*.jsonl"))) < 4:
+            time.sleep(0.01)
+        cluster.remove_node(nodes[0], allow_graceful=False)
+
+    killer = threading.Thread(target=kill_in_time, daemon=True)
+    killer.start()
+    files = [task.data["file"] for task in Pipeline("nodes", stages).run(make())]
+    killer.join()
+    assert sorted(files) == [f"{file:02d}.jsonl" for file in range(FILES)]
+    lines = [json.loads(line) for name in sorted(files) for line in (out / name).open()]
+    assert [line["id"] for line in lines] == expected
+    assert len({line["node"] for line in lines}) >= 2

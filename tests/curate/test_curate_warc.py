@@ -3,6 +3,8 @@
 import gzip
 import io
 from itertools import pairwise
+from pathlib import Path
+from uuid import UUID
 
 import pytest
 from hypothesis import given, settings
@@ -10,7 +12,9 @@ from hypothesis import strategies as st
 
 from paceline.curate import BadRecord
 from paceline.curate import warc as warc_module
-from paceline.curate.warc import Damage, WarcRecord, parse_response, read_warc
+from paceline.curate.crawl import cut_warc
+from paceline.curate.warc import Damage, WarcRecord, parse_response, read_warc, record_places
+from paceline.curate.warc_writer import make_record, pack_record, text_records
 
 
 def record(content: bytes, *, kind: str = "response", version: str = "WARC/1.0", extra: str = "") -> bytes:
@@ -116,3 +120,105 @@ def test_offsets_rise() -> None:
     data = b"junk\n" + record(b"a") + b"more junk\n" + record(b"b")
     offsets = [found.offset for found in read(data) if isinstance(found, Damage)]
     assert offsets == [0, data.index(b"more junk")] and all(left < right for left, right in pairwise(offsets))
+
+
+def read_in_ranges(data: bytes, starts: list[int]) -> list[WarcRecord | Damage]:
+    ends = [*starts[1:], None]
+    return [
+        found
+        for begin, end in zip(starts, ends, strict=True)
+        for found in read_warc(io.BytesIO(data), begin=begin, end=end)
+    ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(CONTENTS, st.integers(40, 400), st.integers(0, 300), st.data())
+def test_ranges_of_a_packed_file_give_everything_once(
+    parts: list[bytes], step: int, lead: int, data: st.DataObject
+) -> None:
+    members = [gzip.compress(record(part), mtime=0) for part in parts]
+    if members and data.draw(st.booleans()):
+        which = data.draw(st.integers(0, len(members) - 1))
+        at = data.draw(st.integers(0, len(members[which]) - 1))
+        members[which] = members[which][:at] + b"\xff\xff\xff" + members[which][at + 3 :]
+    whole = b"".join(members)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(warc_module, "LEAD_BYTES", lead)
+        patch.setattr(warc_module, "CHUNK_BYTES", 1500)
+        expected = read(whole)
+        # A file whose first bytes are damaged is not known to be packed, and is not cut.
+        if whole.startswith(b"\x1f\x8b\x08"):
+            assert read_in_ranges(whole, list(range(0, len(whole), step))) == expected
+
+
+def test_an_archive_inside_an_archive_is_not_taken_for_a_part_of_it() -> None:
+    inner = b"".join(gzip.compress(record(b"inner" * 50), mtime=0) for _ in range(40))
+    # Data that does not get smaller stands in a member as it is, and so it does here.
+    members = [gzip.compress(record(content), 0) for content in (b"before", inner, b"after")]
+    whole = b"".join(members)
+    assert inner[:60] in whole
+    for step in (500, 1000, 2000):
+        found = read_in_ranges(whole, list(range(0, len(whole), step)))
+        assert [item.content for item in found if isinstance(item, WarcRecord)] == [
+            b"before",
+            inner,
+            b"after",
+        ]
+
+
+@settings(max_examples=60, deadline=None)
+@given(CONTENTS, st.integers(1, 300))
+def test_ranges_of_a_plain_file_begin_with_records(parts: list[bytes], step: int) -> None:
+    whole = b"".join(map(record, parts))
+    starts = [0, *record_places(io.BytesIO(whole), step)]
+    assert all(whole[start:].startswith(b"WARC/") for start in starts[1:])
+    assert read_in_ranges(whole, starts) == read(whole)
+    damaged = whole + b"rubbish\n" + whole
+    starts = [0, *record_places(io.BytesIO(damaged), step)]
+    assert read_in_ranges(damaged, starts) == read(damaged)
+
+
+def test_a_whole_file_in_one_member_belongs_to_the_first_range() -> None:
+    whole = gzip.compress(b"".join(record(bytes([at]) * 50) for at in range(200)))
+    assert read_in_ranges(whole, list(range(0, len(whole), 100))) == read(whole)
+
+
+def test_large_files_are_cut_and_others_are_not(tmp_path: Path) -> None:
+    records = [record(bytes([at]) * 100) for at in range(50)]
+    packed, plain = tmp_path / "a.warc.gz", tmp_path / "b.warc"
+    packed.write_bytes(b"".join(map(gzip.compress, records)))
+    plain.write_bytes(b"".join(records))
+    for path in (packed, plain):
+        ranges = list(cut_warc(str(path), 1000))
+        assert len(ranges) > 3
+        assert sum(size for _, size in ranges) == path.stat().st_size
+        assert len(list(cut_warc(str(path), 1_000_000))) == 1
+    assert len(list(cut_warc("http://nowhere/a.warc.gz", 1000))) == 1
+
+
+@given(st.lists(st.fixed_dictionaries({"text": st.text(), "url": st.text(), "date": st.text()}), max_size=4))
+def test_what_is_written_is_read_back(documents: list[dict[str, str]]) -> None:
+    found = read(b"".join(text_records(documents, "a.jsonl")))
+    assert [item.content.decode() for item in found if isinstance(item, WarcRecord)] == [
+        document["text"].encode("utf-8", "replace").decode() for document in documents
+    ]
+    assert len({item.headers["warc-record-id"] for item in found if isinstance(item, WarcRecord)}) == len(
+        found
+    )
+
+
+def test_a_record_has_its_headers() -> None:
+    identity = UUID(int=7)
+    made = make_record(
+        "request", b"GET", identity=identity, date="2026-01-01", url="http://a\r\nX: 1", WARC_IP="::1"
+    )
+    (found,) = read(pack_record(made))
+    assert isinstance(found, WarcRecord) and found.content == b"GET"
+    assert found.headers == {
+        "warc-type": "request",
+        "warc-record-id": f"<urn:uuid:{identity}>",
+        "warc-date": "2026-01-01",
+        "warc-target-uri": "http://a X: 1",
+        "warc-ip": "::1",
+        "content-length": "3",
+    }

@@ -257,7 +257,9 @@ entries:
         "gpu_mem_use_warning_threshold": 0.25,
         "gpu_mem_use_warning_threshold_by_entry": {"one": 0.5},
         "grace_s": 3,
+        "results_url": "",
         "history_url": "history.db",
+        "pool": None,
         "config_files": (str(suite / "suite.yaml"),),
         "errors": (),
     }

@@ -175,7 +175,7 @@ def test_a_cluster_that_dies_early_is_noted(
     ]
 
 
-def taken_port(monkeypatch: pytest.MonkeyPatch, times: int) -> socket.socket:
+def taken_port(monkeypatch: pytest.MonkeyPatch, times: int, purpose: str = "gcs") -> socket.socket:
     """Let the next reservations hold a port that somebody listens on."""
     listener = socket.create_server((LOOPBACK, 0))
     left = [listener.getsockname()[1]] * times
@@ -183,7 +183,7 @@ def taken_port(monkeypatch: pytest.MonkeyPatch, times: int) -> socket.socket:
     def unlucky(purposes: tuple[str, ...]) -> Ports:
         ports = reserve(purposes)
         if left:
-            ports._numbers["gcs"] = left.pop()
+            ports._numbers[purpose] = left.pop()
         return ports
 
     monkeypatch.setattr(ray_cluster, "reserve", unlucky)
@@ -207,6 +207,22 @@ def test_a_taken_port_is_tried_again_on_others(
         with RayCluster({}, tmp_path / "ray_cluster", environ):
             assert up
     assert len(list((tmp_path / "ray_cluster").glob("failed-*"))) == unlucky
+
+
+def test_a_start_that_hangs_on_a_taken_port_is_tried_again_in_time(
+    stand_in: Callable[[str], None], environ: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ray itself hangs so when its agent cannot have its port."""
+    stand_in(f"""
+        agent = socket.socket()
+        if agent.connect_ex(("127.0.0.1", int(flags["--dashboard-agent-listen-port"]))) == 0:
+            time.sleep(300)
+        {READY}
+    """)
+    listener = taken_port(monkeypatch, 1, purpose="agent_http")
+    with closing(listener), RayCluster({"start_timeout_s": 15}, tmp_path / "ray_cluster", environ):
+        pass
+    assert len(list((tmp_path / "ray_cluster").glob("failed-*"))) == 1
 
 
 def test_secrets_are_masked_in_all_logs(

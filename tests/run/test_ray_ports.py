@@ -1,5 +1,6 @@
 """Ports that no two clusters get."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -80,3 +81,18 @@ def test_the_kernels_own_range_is_left_alone() -> None:
     first = ray_ports._first_ephemeral()
     assert first > ray_ports.LOWEST_PORT + ray_ports.SMALLEST_CHOICE - 1
     assert all(ray_ports.LOWEST_PORT <= number < first for number in ray_ports._candidates())
+
+
+def test_a_listener_of_ones_own_is_told_from_others() -> None:
+    ports = reserve(("mine", "theirs", "nobodys"))
+    code = "import socket, sys; s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); print(flush=True); input()"
+    with one_listener(ports["mine"]):
+        argv = [sys.executable, "-c", code, str(ports["theirs"])]
+        other = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert other.stdout is not None
+        other.stdout.readline()
+        assert ports.held_by_others([os.getpid()]) == [ports["theirs"]]
+        assert ports.held_by_others([os.getpid(), other.pid]) == []
+        other.communicate(b"\n")
+    assert ports.held_by_others([]) == []
+    ports.release()

@@ -1,5 +1,6 @@
 """The options that say what a suite is made of; `run` and `plan` take the same ones."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -8,6 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from paceline.errors import PacelineError
+from paceline.record.store_address import place_of
 
 if TYPE_CHECKING:
     from paceline.session import Request
@@ -16,6 +18,21 @@ DEFAULT_CONFIG = "paceline.yaml"
 
 _CONFIG_OPTIONS = frozenset({"--config", "--matrix"})
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+class ResultsDir(click.Path):
+    """A directory, or the URL of an object store, which must not be taken apart like a path."""
+
+    name = "results directory"
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        place = place_of(str(value))
+        return place if isinstance(place, str) else super().convert(place, param, ctx)
 
 
 class SuiteCommand(click.Command):
@@ -109,8 +126,9 @@ _INPUTS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--results-dir",
         metavar="DIR",
-        type=click.Path(path_type=Path),
-        help="Where sessions are kept, instead of the configuration's results_dir.",
+        type=ResultsDir(),
+        help="Where sessions are kept, instead of the configuration's results_dir; a directory, or a URL such as "
+        "s3://bucket/results.",
     ),
     click.option(
         "--session-name", metavar="NAME", help="The session's directory. [default: nightly-run-<UTC time>]"

@@ -1,46 +1,60 @@
 """`paceline list`: the sessions of a results directory."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import click
 
 from paceline.cli.output import write
-from paceline.cli.stored import StoredSession, find_results_dir, read_session, results_dir_option
+from paceline.cli.stored import StoredSession, files_of, find_results_place, read_session, results_dir_option
 from paceline.model import Status
 from paceline.record.codec import NewerSchema
 from paceline.record.directory import sessions
+from paceline.record.store_address import join
+from paceline.record.store_sessions import stored_names
 from paceline.report.format import aligned, visible
 
 EPILOG = """\b
 Examples:
   paceline list                          the sessions of the suite here, newest first
   paceline list --results-dir /data/results
+  paceline list --results-dir s3://bench/results
   paceline list | head -5
 """
+
+_AT_ONCE = 8  # Of sessions in an object store, where waiting is what takes the time.
 
 
 @click.command("list", epilog=EPILOG)
 @results_dir_option
-def command(results_dir: Path | None) -> None:
+def command(results_dir: Path | str | None) -> None:
     """List sessions, newest first: when they started, how their cases ended, whether all is well."""
-    directory = find_results_dir(results_dir)
-    found = sessions(directory)
+    place = find_results_place(results_dir)
+    found = _sessions(place)
     if not found:
-        write(f"no session in {directory}\n")
+        write(f"no session in {place}\n")
         return
-    rows = [_row(path) for path in found]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        rows = list((pool.map if isinstance(place, str) else map)(_row, found))
     for line in aligned([("session", "started (UTC)", "ok", "cases"), *rows]):
         write(f"{line}\n")
 
 
-def _row(path: Path) -> tuple[str, str, str, str]:
-    try:
-        session = read_session(path)
-    except NewerSchema:
-        return visible(path.name), "", "unknown", "written by a newer paceline: update to read it"
-    started = session.started_at[:19].replace("T", " ")
-    return visible(session.path.name), started, _verdict(session), ", ".join(_counts(session))
+def _sessions(place: Path | str) -> list[Path | str]:
+    if isinstance(place, Path):
+        return [*sessions(place)]
+    return [join(place, name) for name in stored_names(place)]
+
+
+def _row(place: Path | str) -> tuple[str, str, str, str]:
+    with files_of(place) as path:
+        try:
+            session = read_session(path)
+        except NewerSchema:
+            return visible(path.name), "", "unknown", "written by a newer paceline: update to read it"
+        started = session.started_at[:19].replace("T", " ")
+        return visible(session.path.name), started, _verdict(session), ", ".join(_counts(session))
 
 
 def _verdict(session: StoredSession) -> str:

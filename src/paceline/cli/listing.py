@@ -11,7 +11,9 @@ _INDENT = "    "
 
 def plan_lines(plan: Plan) -> Iterator[str]:
     """The whole plan, still with its secrets: redact the text before it is shown."""
-    yield f"Session {visible(plan.session)} in {visible(str(plan.directory))}"
+    url = plan.settings.get("results_url")
+    place = f"{url}/{plan.session}" if url else str(plan.directory)
+    yield f"Session {visible(plan.session)} in {visible(place)}"
     sinks = ", ".join(sink.name for sink in plan.sinks) or "none"
     yield f"{_count(len(plan.cases), 'case')}, {_count(len(plan.setups), 'data setup')}, sinks: {visible(sinks)}"
     for case in (*plan.setups, *plan.cases):
@@ -62,6 +64,11 @@ def _resources(case: Case) -> str:
     parts = [f"{wanted.cpus:g} CPU{'' if wanted.cpus == 1 else 's'}", *parts]
     parts += [size(wanted.memory_bytes)] if wanted.memory_bytes else []
     parts += ["alone on the machine"] if wanted.exclusive else []
+    parts += (
+        [f"on {', '.join(f'{name}={value}' for name, value in wanted.labels.items())}"]
+        if wanted.labels
+        else []
+    )
     return ", ".join(parts)
 
 

@@ -40,7 +40,17 @@ def _sections() -> Iterator[str]:
     for name in COMMANDS:
         found = cli.get_command(root, name)
         assert found is not None, name
-        yield _section(f"paceline {name}", _context(found, name, root))
+        context = _context(found, name, root)
+        yield _section(f"paceline {name}", context)
+        if isinstance(found, click.Group):
+            yield from _inner_sections(found, context)
+
+
+def _inner_sections(group: click.Group, parent: click.Context) -> Iterator[str]:
+    for name in group.list_commands(parent):
+        found = group.get_command(parent, name)
+        assert found is not None, name
+        yield _section(f"{parent.command_path} {name}", _context(found, name, parent))
 
 
 def _context(command: click.Command, name: str, parent: click.Context | None) -> click.Context:

@@ -21,6 +21,7 @@ Examples:
   paceline run nightly.yaml --only 'alm_*' --exclude tag:slow
   paceline run nightly.yaml --session-name monday --jobs 4
   paceline run nightly.yaml --resume monday      go on where it was cut short
+  paceline run nightly.yaml --on ray-head:6379   on the nodes of a Ray cluster
   paceline run nightly.yaml --json > report.json
 
 \b
@@ -40,7 +41,7 @@ the session's end; a second Ctrl-C ends at once.
 @click.option(
     "--resume",
     metavar="[SESSION]",
-    help="Go on with a session (name or path), keeping what finished and has not changed since. "
+    help="Go on with a session (name, path or URL), keeping what finished and has not changed since. "
     "Alone: --session-name, or else the newest session.",
 )
 @click.option(
@@ -52,10 +53,22 @@ the session's end; a second Ctrl-C ends at once.
     "--jobs",
     metavar="N",
     type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    help="Run this many cases side by side, as far as their resources allow.",
+    help="Run this many cases side by side, as far as their resources allow. "
+    "[default: 1; on a pool as many as it has room for]",
 )
+@click.option(
+    "--on",
+    metavar="POOL",
+    help="Run the cases on the nodes of a Ray cluster: HOST:PORT, ray://HOST:PORT, or auto for the one that "
+    "RAY_ADDRESS names or that runs here. 'local' is this machine, whatever the configuration says.",
+)
+@click.option(
+    "--db",
+    metavar="URL",
+    help="Record into this database: a file, or postgresql://… "
+    "[default: PACELINE_DB, else history.url of the configuration, else benchmark.db]",
+)
+@click.option("--no-history", is_flag=True, help="Do not record the session in the history.")
 @click.option(
     "--json",
     "as_json",
@@ -63,13 +76,13 @@ the session's end; a second Ctrl-C ends at once.
     help="Print the report as JSON; everything else goes to standard error.",
 )
 @click.option("--quiet", "-q", is_flag=True, help="Print failed cases and a last line only.")
-def command(*, as_json: bool, quiet: bool, **options: Any) -> int:
+def command(*, as_json: bool, quiet: bool, no_history: bool, **options: Any) -> int:
     """Run the cases of one or more CONFIG files and record what happened.
 
     Without a file, paceline.yaml in the current directory is run. Exit code 0: all passed; 1: something
     failed; 2: the configuration or the command line is wrong; 130: interrupted.
     """
-    request = make_request(options)
+    request = make_request({**options, "history": not no_history})
     with masked_errors(request.configs):
         report = _run_for_json(request, quiet) if as_json else _run(request, quiet)
     return report.exit_code

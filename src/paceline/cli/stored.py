@@ -3,27 +3,31 @@
 import os
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
-from paceline.cli.inputs import DEFAULT_CONFIG
+from paceline.cli.inputs import DEFAULT_CONFIG, ResultsDir
 from paceline.cli.logging_once import log_once
 from paceline.errors import SessionError
 from paceline.model import Case, CaseKind, Plan, Record, Report, Status
 from paceline.record import codec
 from paceline.record.directory import SessionDir, newest
 from paceline.record.layout import DATA_SETUP, RECORD, is_session
+from paceline.record.store_address import join, place_of
+from paceline.record.store_sessions import fetched_session, is_stored_session, newest_stored
 
 DEFAULT_RESULTS_DIR = "results"
 
 results_dir_option = click.option(
     "--results-dir",
     metavar="DIR",
-    type=click.Path(path_type=Path),
-    help=f"Where sessions are kept. [default: that of ./{DEFAULT_CONFIG}, else ./{DEFAULT_RESULTS_DIR}]",
+    type=ResultsDir(),
+    help="Where sessions are kept, a directory or a URL such as s3://bucket/results. "
+    f"[default: that of ./{DEFAULT_CONFIG}, else ./{DEFAULT_RESULTS_DIR}]",
 )
 
 
@@ -54,33 +58,67 @@ class StoredSession:
         )
 
 
-def find_results_dir(given: Path | None) -> Path:
-    """The directory asked for, else that of the suite here, else the default one."""
+def find_results_place(given: Path | str | None) -> Path | str:
+    """The directory or URL asked for, else that of the suite here, else the default one."""
     if given is not None:
         return given
     if not Path(DEFAULT_CONFIG).is_file():
         return Path(DEFAULT_RESULTS_DIR)
     # Bring pydantic and YAML, which showing a session by its path does not need.
     from paceline.config.load import load
-    from paceline.plan import find_results_dir as results_dir_of
+    from paceline.plan import find_results_place as results_place_of
 
-    return results_dir_of(load([Path(DEFAULT_CONFIG)]))
+    return results_place_of(load([Path(DEFAULT_CONFIG)]))
 
 
-def find_session(given: str | None, results_dir: Path | None) -> Path:
-    """The session of that path or name; the newest without one."""
+def find_session(given: str | None, results_dir: Path | str | None) -> Path | str:
+    """The session of that path, URL or name; the newest without one."""
     if given is not None and _is_path(given):
         # Looks at no configuration, so that a session can be shown from anywhere; absolute, since '.' is no name.
-        path = Path(os.path.abspath(given))  # noqa: PTH100 - resolve() would follow links
+        place = place_of(given)
+        if isinstance(place, str):
+            return place if is_stored_session(place) else _newest_at(place)
+        path = Path(os.path.abspath(place))  # noqa: PTH100 - resolve() would follow links
         return path if is_session(path) else _newest_in(path)
-    directory = find_results_dir(results_dir)
+    directory = find_results_place(results_dir)
+    if isinstance(directory, str):
+        return _find_stored(given, directory)
     if given is None:
         return _newest_in(directory)
     if is_session(directory / given):
         return directory / given
     if results_dir is None and is_session(Path(given)):
         return Path(given).absolute()  # from inside the results directory
-    raise SessionError(f"no session {given!r} in {directory}: 'paceline list' shows those there are")
+    raise _no_session(given, directory)
+
+
+def _find_stored(given: str | None, url: str) -> str:
+    if given is None:
+        return _newest_at(url)
+    if not is_stored_session(join(url, given)):
+        raise _no_session(given, url)
+    return join(url, given)
+
+
+def _no_session(given: str, where: Path | str) -> SessionError:
+    return SessionError(f"no session {given!r} in {where}: 'paceline list' shows those there are")
+
+
+def _newest_at(url: str) -> str:
+    found = newest_stored(url)
+    if found is None:
+        raise SessionError(f"no session in {url}: run a suite first, or name another --results-dir")
+    return join(url, found)
+
+
+@contextmanager
+def files_of(place: Path | str, *, case: str | None = None) -> Iterator[Path]:
+    """The directory with a session's files; from an object store its records come, and the output of one case."""
+    if isinstance(place, Path):
+        yield place
+        return
+    with fetched_session(place, case=case) as directory:
+        yield directory
 
 
 def _is_path(given: str) -> bool:

@@ -54,6 +54,7 @@ def _allow_shorthands(schema: Schema, definitions: dict[str, Schema]) -> None:
     formats = {"type": "object", "additionalProperties": {"type": ["string", "null"]}}
     schema["properties"]["datasets"]["anyOf"].append({"type": "object", "additionalProperties": formats})
     bounds = {**definitions["Requirement"], "description": "The keys of a requirement besides `metric`."}
+    schema["properties"]["pool"]["anyOf"].append({"const": "ray"})
     for name in ("Entry", "EntryDefaults"):
         properties = definitions[name]["properties"]
         properties["requirements"]["anyOf"].append({"type": "object", "additionalProperties": bounds})

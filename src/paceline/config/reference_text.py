@@ -6,6 +6,7 @@ SHORTHANDS = {
     "Entry.requirements": "list of [Requirement](#requirement), or mapping",
     "Entry.sink_data": "list of [Sink data](#sink-data), or mapping",
     "Entry.object_store_size": "number or string",
+    "Config.pool": "`ray` or [Pool](#pool)",
     "Requirement.tolerance": "number ≥ 0 or percentage",
 }
 
@@ -88,7 +89,7 @@ PLACEHOLDERS = {
     "scratch_dir": "The directory of this run for what is not kept.",
     "session_dir": "The directory of the whole session.",
     "session_name": "The name of the session.",
-    "results_dir": "Where sessions are written.",
+    "results_dir": "Where sessions are written; for an object store, the directory on this machine.",
     "artifacts_dir": "Where logs and scratch data go; `artifacts` in the results directory by default.",
     "python": "The Python that runs paceline.",
     "config_dir": "The directory of the file that the placeholder is written in.",
@@ -183,6 +184,18 @@ entries:
   - name: embed
     script: embed.py
     resources: {cpus: 4, gpus: 1, memory: 16GiB}
+""",
+    "PoolOptions": """
+pool:
+  address: ray-head.example:6379
+  exclude: ["*.parquet"]
+entries:
+  - name: embed
+    script: embed.py
+    resources: {cpus: 4, gpus: 1, labels: {accelerator: A100}}
+  - name: sort
+    script: sort.py
+    resources: {exclusive: true}           # nothing else of the session on its node
 """,
     "LimitsOptions": """
 entries:

@@ -14,6 +14,7 @@ from paceline.config.values import (
     Environment,
     Fraction,
     GraceSeconds,
+    Labels,
     Name,
     Number,
     ObjectStoreSize,
@@ -116,7 +117,43 @@ class ResourcesOptions(Section):
     cpus: Number = Field(default=1, ge=0, description="CPU cores; may be a fraction.")
     gpus: Count = Field(default=0, description="GPUs.")
     memory: Bytes = Field(default=0, description="Memory, in bytes or as `4GiB`.")
-    exclusive: bool = Field(default=False, description="Never run beside another entry.")
+    exclusive: bool = Field(
+        default=False, description="Never run beside another entry; on a pool, never on the same node."
+    )
+    labels: Labels = Field(
+        default={}, description="Labels that the node of a pool must have; one machine has none to choose by."
+    )
+
+
+class PoolOptions(Section):
+    """A pool of machines on which the entries run instead of on this one. `pool: ray` is one with all defaults."""
+
+    type: Literal["ray"] = Field(default="ray", description="The kind of pool: a running Ray cluster.")
+    address: Name = Field(
+        default="auto",
+        description="The cluster: `host:port`, `ray://host:port`, or `auto` for the one that `RAY_ADDRESS` names or "
+        "that runs on this machine; `--on` wins.",
+    )
+    ship: Literal["auto", "always", "never"] = Field(
+        default="auto",
+        description="Whether scripts and working directories are copied to the nodes: `auto` to those that do not "
+        "share this machine's file system.",
+    )
+    ship_limit: Bytes = Field(
+        default=200 * 1024**2, description="The most that is copied of one directory, in bytes or as `1GiB`."
+    )
+    files: list[Name] = Field(
+        default=[], description="Further directories that entries read, to be copied likewise."
+    )
+    exclude: list[Name] = Field(
+        default=[], description="Names or globs, such as `*.bin`, of what is not to be copied."
+    )
+    node_retries: Count = Field(
+        default=3, description="How often an entry is begun again elsewhere after it was lost with its node."
+    )
+    wait_for_node_s: GraceSeconds = Field(
+        default=60.0, description="How long an entry that fits no node waits for one to join."
+    )
 
 
 class LimitsOptions(Section):
@@ -132,7 +169,12 @@ def _read_refusal(value: Any) -> Any:
     return NoRay() if value is False else value
 
 
+def _read_kind(value: Any) -> Any:
+    return {"type": value} if isinstance(value, str) else value
+
+
 EntryRay = Annotated[RayOptions, BeforeValidator(_read_refusal)]
+Pool = Annotated[PoolOptions, BeforeValidator(_read_kind)]
 
 
 class Matrix(OpenSection):
@@ -290,7 +332,12 @@ class GpuStatsRecorder(Section):
 class History(Section):
     """The database of all results."""
 
-    url: str = Field(description="SQLAlchemy URL or a file; `--db` and `PACELINE_DB` win.")
+    url: Name | None = Field(
+        default=None,
+        description="A file, or `postgresql://USER@HOST/DATABASE`; `benchmark.db` by default. "
+        "`--db` and `PACELINE_DB` win.",
+    )
+    enabled: bool = Field(default=True, description="Whether `paceline run` records its sessions.")
 
 
 class Config(Section):
@@ -299,7 +346,8 @@ class Config(Section):
     session_name: Name | None = Field(default=None, description="Name of the session; `--session-name` wins.")
     results_dir: Name = Field(
         default="results",
-        description="Where sessions are written. Without it the path named `results_path` is used, if there is one.",
+        description="Where sessions are kept: a directory, or the URL of an object store such as "
+        "`s3://bucket/results`. Without it the path named `results_path` is used, if there is one.",
     )
     artifacts_dir: Name | None = Field(
         default=None,
@@ -336,6 +384,10 @@ class Config(Section):
     env: Environment = Field(default={}, description="Environment variables of all entries and data set-ups.")
     ray: RayOptions | None = Field(
         default=None, description="A Ray cluster for every entry; each entry's `ray` is merged over it."
+    )
+    pool: Pool | None = Field(
+        default=None,
+        description="A pool of machines to run on, `ray` or a mapping; this machine if there is none. `--on` wins.",
     )
     script_base_dir: str | None = Field(
         default=None, description="Where scripts are looked up, after the entry's own `script_base_dir`."

@@ -157,6 +157,15 @@ def _environment(value: dict[str, str]) -> dict[str, str]:
     return value
 
 
+def _labels(value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise wrong("a mapping from labels to values", value)
+    for item in value.values():
+        if not is_scalar(item) or item is None:
+            raise wrong("a text for each label", item)
+    return {name: shown(item) if isinstance(item, bool) else str(item) for name, item in value.items()}
+
+
 _SIZE_SCHEMA = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}
 
 Name = Annotated[str, AfterValidator(_name), Field(json_schema_extra={"minLength": 1})]
@@ -182,3 +191,4 @@ ObjectStoreSize = Annotated[
 TextOrList = Annotated[str | list[str], BeforeValidator(_text_or_list)]
 VariableName = Annotated[str, AfterValidator(_variable_name)]
 Environment = Annotated[dict[str, str], AfterValidator(_environment)]
+Labels = Annotated[dict[str, str], BeforeValidator(_labels)]

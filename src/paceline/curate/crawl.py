@@ -5,30 +5,41 @@ import shutil
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, cast
 from urllib.parse import urlsplit
-from uuid import uuid4
 
 from paceline.curate.documents import LineDocuments, Source
 from paceline.curate.errors import BadRecord, PipelineError
 from paceline.curate.html_text import html_to_text
 from paceline.curate.stage import Resources, Stage
+from paceline.curate.storage import draft, find, is_directory, is_remote, open_raw
 from paceline.curate.task import Origin, Reject, Task
-from paceline.curate.warc import Damage, WarcRecord, parse_response, read_warc
-from paceline.errors import MissingExtra
+from paceline.curate.warc import Damage, WarcRecord, parse_response, read_warc, record_places
 
 WARC_SUFFIXES = (".warc.gz", ".warc")
 LIST_SUFFIXES = (".txt", ".paths", ".paths.gz")
 CRAWL_HOST = "https://data.commoncrawl.org/"
 HTML_TYPES = ("text/html", "application/xhtml+xml")
 TIMEOUT_S = 60.0
+# Large enough that what is read before a range, to be in step, is little beside it.
+RANGE_BYTES = 128 * 1_048_576
 # Text of documents that go on together.
 BATCH_BYTES = 16 * 1_048_576
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WarcRange:
+    """The records of a WARC file that begin from `start` to before `end` (None: to its end)."""
+
+    path: str
+    start: int = 0
+    end: int | None = None
+
+
 class WarcListStage(Stage):
-    """Lists WARC files: each is a unit of work.
+    """Lists WARC files and cuts large ones into ranges: each is a unit of work.
 
     The source is a WARC file, a directory with such, an address of one, or a list (`.txt`, `.paths`, `.paths.gz`)
     with a path or address a line; lines of a list that are neither are paths of Common Crawl.
@@ -38,11 +49,16 @@ class WarcListStage(Stage):
     resources = Resources(cpus=0.5)
     splits = True
 
-    def __init__(self, source: str, *, limit: int | None = None) -> None:
-        if limit is not None and limit < 1:
-            raise PipelineError("warc_list: the limit must be at least 1")
+    def __init__(self, source: str, *, limit: int | None = None, range_bytes: int = RANGE_BYTES) -> None:
+        if (limit is not None and limit < 1) or range_bytes < 1:
+            raise PipelineError("warc_list: the limit and range_bytes must be at least 1")
         self.source = source
         self.limit = limit
+        self.range_bytes = range_bytes
+
+    def input_bytes(self) -> int | None:
+        places = list_warcs(self.source)[: self.limit]
+        return None if any(map(is_fetched, places)) else sum(map(_file_bytes, places))
 
     def process(self, task: Task) -> Iterator[Task]:
         seen: Counter[str] = Counter()
@@ -51,7 +67,40 @@ class WarcListStage(Stage):
             seen[name] += 1
             # Documents are written to a file of this name, so no two may share it.
             unique = name if seen[name] == 1 else f"{name}-again-{seen[name]}"
-            yield Task(data=place, dataset_name=task.dataset_name, task_id=unique, origin=Origin(path=place))
+            for part, size_bytes in cut_warc(place, self.range_bytes):
+                whole = not part.start and part.end is None
+                yield Task(
+                    data=part,
+                    dataset_name=task.dataset_name,
+                    task_id=unique if whole else f"{unique}-{part.start:012d}",
+                    origin=Origin(path=place),
+                    size_bytes=size_bytes,
+                )
+
+
+def _file_bytes(path: str) -> int:
+    found = find(path)
+    return found[0][1] if found else 0
+
+
+def cut_warc(path: str, range_bytes: int) -> Iterator[tuple[WarcRange, int]]:
+    """The ranges of a file with their sizes; one that must be fetched, or is missing, is taken whole."""
+    size_bytes = 0 if is_fetched(path) else _file_bytes(path)
+    if path.endswith(".gz"):
+        starts = list(range(0, size_bytes, range_bytes)) or [0]
+    elif size_bytes > range_bytes and not is_remote(path):
+        with open_raw(path) as file:
+            starts = [0, *record_places(file, range_bytes)]
+    else:
+        # From header to header through a remote file would be a request each.
+        starts = [0]
+    for start, end in zip(starts, [*starts[1:], None], strict=True):
+        yield WarcRange(path=path, start=start, end=end), (size_bytes if end is None else end) - start
+
+
+def is_fetched(place: str) -> bool:
+    """Whether a file is on a web server, from which it is downloaded; other addresses are read in place."""
+    return place.startswith(("http://", "https://"))
 
 
 def _stem(place: str) -> str:
@@ -63,25 +112,25 @@ def list_warcs(source: str) -> list[str]:
     """Paths and addresses, in the order of the list or of the names."""
     if source.endswith(LIST_SUFFIXES):
         return [_resolve(line, source) for line in _read_list(source).splitlines() if line.strip()]
-    if "://" in source:
+    if is_fetched(source):
         return [source]
-    path = Path(source)
-    if path.is_dir():
-        found = sorted(str(file) for file in path.rglob("*") if file.name.endswith(WARC_SUFFIXES))
-        if not found:
-            raise PipelineError(f"{source}: no WARC files (.warc, .warc.gz) in this directory")
-        return found
-    if not path.is_file():
+    files = [file for file, _ in find(source)]
+    if files == [source]:
+        return files
+    if not files and not is_directory(source):
         raise PipelineError(f"{source}: no such file or directory")
-    return [source]
+    found = [file for file in files if file.endswith(WARC_SUFFIXES)]
+    if not found:
+        raise PipelineError(f"{source}: no WARC files (.warc, .warc.gz) in this directory")
+    return found
 
 
 def _resolve(line: str, source: str) -> str:
     line = line.strip()
-    if "://" in line or Path(line).exists():
+    if is_remote(line) or Path(line).exists():
         return line
     beside = Path(source).parent / line
-    return str(beside) if "://" not in source and beside.exists() else CRAWL_HOST + line.lstrip("/")
+    return str(beside) if not is_remote(source) and beside.exists() else CRAWL_HOST + line.lstrip("/")
 
 
 def _read_list(source: str) -> str:
@@ -94,7 +143,7 @@ def _read_list(source: str) -> str:
 
 
 class WarcDownloadStage(Stage):
-    """Addresses -> files below `directory`, fetched unless they are there already; paths pass as they are."""
+    """Addresses of web servers -> files below `directory`, fetched unless they are there already; others pass."""
 
     name = "warc_download"
 
@@ -103,19 +152,19 @@ class WarcDownloadStage(Stage):
         self._fetched_bytes = 0
 
     def process(self, task: Task) -> Task | Reject:
-        place: str = task.data
-        if "://" not in place:
+        part: WarcRange = task.data
+        if not is_fetched(part.path):
             return task
-        address = urlsplit(place)
+        address = urlsplit(part.path)
         target = Path(self.directory) / f"{address.netloc}{address.path}".replace("/", "-").lstrip(".-")
         try:
             if not target.exists():
-                self._fetched_bytes += _fetch(place, target)
+                self._fetched_bytes += _fetch(part.path, target)
         except (OSError, ValueError) as error:
             return Reject(
-                stage=self.name, reason=f"cannot be fetched: {error}", origin=task.origin, label=place
+                stage=self.name, reason=f"cannot be fetched: {error}", origin=task.origin, label=part.path
             )
-        return task.carrying(str(target))
+        return task.carrying(replace(part, path=str(target)))
 
     def take_metrics(self) -> Mapping[str, float]:
         fetched, self._fetched_bytes = self._fetched_bytes, 0
@@ -123,48 +172,46 @@ class WarcDownloadStage(Stage):
 
 
 def _fetch(place: str, target: Path) -> int:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name}.{uuid4().hex}")
+    part = draft(target)
     try:
-        with _open(place) as source, draft.open("wb") as file:
+        with _open(place) as source, part.open("wb") as file:
             shutil.copyfileobj(source, file, 1_048_576)
-        draft.rename(target)
+            # What a server promised and did not send.
+            if missing := getattr(source, "length", None):
+                raise OSError(f"the connection ended {missing} bytes too early")
+        part.rename(target)
     finally:
-        draft.unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
     return target.stat().st_size
 
 
 def _open(place: str) -> IO[bytes]:
-    if "://" not in place:
-        return Path(place).open("rb")
-    if place.startswith(("http://", "https://")):
+    if is_fetched(place):
         return cast(IO[bytes], urllib.request.urlopen(place, timeout=TIMEOUT_S))  # noqa: S310 - http only
-    try:
-        import fsspec
-    except ModuleNotFoundError:
-        raise MissingExtra(f"reading {place}", "curate") from None
-    return cast(IO[bytes], fsspec.open(place, "rb").open())
+    return open_raw(place)
 
 
 class WarcTextStage(Stage):
-    """WARC files -> batches of documents: `url`, `warc_id`, `date` and the `text` of each page that has some.
+    """Ranges of WARC files -> batches of documents: `url`, `warc_id`, `date` and the `text` of each page that has some.
 
     Answers other than 200 and other than HTML are passed over and counted; what is damaged is rejected.
     """
 
     name = "warc_text"
+    counts = "responses"
 
     def __init__(self, *, batch_bytes: int = BATCH_BYTES) -> None:
         self.batch_bytes = batch_bytes
         self._counts = {"responses": 0, "pages": 0, "empty": 0, "damaged": 0}
 
     def process(self, task: Task) -> Iterator[Task | Reject]:
-        path: str = task.data
+        part: WarcRange = task.data
+        path = part.path
         held: list[dict[str, str]] = []
         size_bytes = start = 0
         try:
-            with Path(path).open("rb") as file:
-                for found in read_warc(file):
+            with open_raw(path) as file:
+                for found in read_warc(file, begin=part.start, end=part.end):
                     product = self._extract(found, path)
                     if isinstance(product, Reject):
                         yield product

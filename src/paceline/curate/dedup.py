@@ -7,17 +7,16 @@ time to be written is dropped by row, without a lookup.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from paceline.curate.documents import Documents, Source, TableDocuments
 from paceline.curate.stage import Stage
 from paceline.curate.task import Task
+from paceline.curate.writers import write_table
 from paceline.errors import MissingExtra
 
 try:
@@ -52,14 +51,24 @@ class TextHashStage(Stage):
     def process(self, task: Task) -> Task:
         documents: Documents = task.data
         data, offsets = text_bytes(documents, self.text_field)
-        view, ends = data.data, offsets.tolist()
-        digests = b"".join([xxh3_128_digest(view[begin:end]) for begin, end in pairwise(ends)])
-        values = np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2)
+        values = _hash_pieces(data, offsets.tolist())
         return task.carrying(
             Fingerprints(
                 batch=batch_key(documents.source), values=values, ids=id_array(documents, self.id_field)
             )
         )
+
+
+def _hash_pieces(data: npt.NDArray[np.uint8], ends: Sequence[int]) -> npt.NDArray[np.uint64]:
+    view = data.data
+    digests = b"".join([xxh3_128_digest(view[begin:end]) for begin, end in pairwise(ends)])
+    return np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2)
+
+
+def hash_rows(rows: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    """128 bits that stand for each row of a matrix."""
+    data = np.ascontiguousarray(rows).view(np.uint8).reshape(-1)
+    return _hash_pieces(data, range(0, len(data) + 1, max(1, len(data) // max(1, len(rows)))))
 
 
 def batch_key(source: Source) -> BatchKey:
@@ -138,8 +147,7 @@ def write_duplicates(directory: str, batches: Sequence[Fingerprints], kept: Plac
     ids = pa.concat_arrays(arrays) if arrays else pa.array([], pa.int64())
     dropped = np.flatnonzero(kept != np.arange(len(kept)))
     table = pa.table({id_field: ids.take(pa.array(dropped)), "kept_id": ids.take(pa.array(kept[dropped]))})
-    Path(directory).mkdir(parents=True, exist_ok=True)
-    pq.write_table(table, Path(directory) / DUPLICATES_FILE)
+    write_table(table, f"{directory}/{DUPLICATES_FILE}")
 
 
 class RowDropStage(Stage):

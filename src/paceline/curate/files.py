@@ -4,8 +4,6 @@ Plain files are cut at any byte; a range owns the lines that *begin* in it. Comp
 in the middle: each is one range, read as a stream.
 """
 
-import gzip
-import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +11,8 @@ from typing import IO, cast
 
 from paceline.curate.errors import PipelineError
 from paceline.curate.stage import Resources, Stage
+from paceline.curate.storage import AHEAD_BYTES, find, is_directory, open_bytes
 from paceline.curate.task import Origin, Reject, Task
-from paceline.errors import MissingExtra
 
 RANGE_BYTES = 1_048_576
 MAX_LINE_BYTES = 64 * 1_048_576
@@ -59,6 +57,10 @@ class FilePartitionStage(Stage):
                 for part in repeat(piece, self.repeat_factor, self.range_bytes, size_bytes):
                     yield self._unit(part, size_bytes, task)
 
+    def input_bytes(self) -> int:
+        sizes = (size_bytes for _, size_bytes in list_files(self.paths, self.suffixes))
+        return sum(sizes) * self.repeat_factor
+
     def _unit(self, part: FileRange, file_bytes: int, task: Task) -> Task:
         end = file_bytes if part.end is None else part.end
         return Task(
@@ -92,65 +94,17 @@ def list_files(paths: Sequence[str], suffixes: Sequence[str]) -> Iterator[tuple[
     """Every file with its size, in a fixed order; directories are searched for the suffixes."""
     wanted = tuple(suffix + tail for suffix in suffixes for tail in ("", *COMPRESSED))
     for path in paths:
-        found = _list_remote(path, wanted) if "://" in path else _list_local(path, wanted)
-        if not found:
+        found = find(path)
+        # A file that is named is taken, whatever it is called.
+        if [file for file, _ in found] == [path]:
+            yield from found
+            continue
+        if not found and not is_directory(path):
+            raise PipelineError(f"{path}: no such file or directory")
+        chosen = [(file, size_bytes) for file, size_bytes in found if file.endswith(wanted)]
+        if not chosen:
             raise PipelineError(f"{path}: no file with {' or '.join(suffixes)} in this directory")
-        yield from found
-
-
-def _list_local(path: str, wanted: tuple[str, ...]) -> list[tuple[str, int]]:
-    here = Path(path)
-    if here.is_file():
-        return [(path, here.stat().st_size)]
-    if not here.is_dir():
-        raise PipelineError(f"{path}: no such file or directory")
-    files = sorted(file for file in here.rglob("*") if file.name.endswith(wanted) and file.is_file())
-    return [(str(file), file.stat().st_size) for file in files]
-
-
-def _list_remote(path: str, wanted: tuple[str, ...]) -> list[tuple[str, int]]:
-    system, inside = _filesystem(path)
-    protocol = path.partition("://")[0]
-    found = system.find(inside, detail=True)
-    if not found:
-        raise PipelineError(f"{path}: no such file or directory")
-    single = list(found) == [inside.rstrip("/")]
-    names = sorted(name for name in found if single or name.endswith(wanted))
-    return [(f"{protocol}://{name}", int(found[name]["size"])) for name in names]
-
-
-def _filesystem(path: str):  # type: ignore[no-untyped-def]
-    try:
-        import fsspec
-    except ModuleNotFoundError:
-        raise MissingExtra(f"reading {path}", "curate") from None
-    return fsspec.core.url_to_fs(path)
-
-
-def open_bytes(path: str) -> IO[bytes]:
-    """A local or remote file, unpacked if compressed."""
-    raw = _open_raw(path)
-    if path.endswith(".gz"):
-        return cast(IO[bytes], gzip.GzipFile(fileobj=raw))
-    if path.endswith(".zst"):
-        return _open_zstd(raw, path)
-    return raw
-
-
-def _open_raw(path: str) -> IO[bytes]:
-    if "://" not in path:
-        return Path(path).open("rb")
-    system, inside = _filesystem(path)
-    return cast(IO[bytes], system.open(inside, "rb"))
-
-
-def _open_zstd(raw: IO[bytes], path: str) -> IO[bytes]:
-    try:
-        import zstandard
-    except ModuleNotFoundError:
-        raise MissingExtra(f"reading {path}", "curate") from None
-    reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=True)
-    return cast(IO[bytes], io.BufferedReader(reader))
+        yield from chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +119,7 @@ class Block:
 def read_block(part: FileRange, *, max_line_bytes: int = MAX_LINE_BYTES) -> Block:
     """The lines of a range of a plain file."""
     end = cast(int, part.end)
-    with open_bytes(part.path) as file:
+    with open_bytes(part.path, ahead_bytes=AHEAD_BYTES) as file:
         before = 1 if part.start else 0
         file.seek(part.start - before)
         data = file.read(end - part.start + before)

@@ -16,6 +16,7 @@ class JsonlReaderStage(Stage):
     """A range of a file -> a task a line; blank lines are skipped, what is no JSON object is rejected."""
 
     name = "jsonl_reader"
+    counts = "entries"
 
     def __init__(self, *, max_line_bytes: int = MAX_LINE_BYTES) -> None:
         self.max_line_bytes = max_line_bytes
@@ -67,14 +68,15 @@ class JsonlReaderStage(Stage):
 
 def parse_line(line: bytes) -> Any:
     """A JSON value, integers of any size exactly; NaN and infinity are no JSON."""
-    # orjson rounds integers beyond 64 bits to floats; they have 20 digits or more.
-    if _LONG_RUN in line.translate(_ALL_DIGITS_ZERO):
+    # orjson rounds integers beyond 64 bits to floats; they have 20 digits or more, so 4 of every fifth byte are digits.
+    if _SHORT_RUN in line[::5].translate(_ALL_DIGITS_ZERO) and _LONG_RUN in line.translate(_ALL_DIGITS_ZERO):
         return json.loads(line, parse_constant=_refuse_constant, parse_float=_finite)
     return orjson.loads(line)
 
 
 _ALL_DIGITS_ZERO = bytes.maketrans(b"0123456789", b"0000000000")
 _LONG_RUN = b"0" * 20
+_SHORT_RUN = b"0" * 4
 
 
 def _refuse_constant(name: str) -> None:

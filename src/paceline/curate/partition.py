@@ -7,8 +7,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paceline.curate.errors import PipelineError
-from paceline.curate.files import FileRange, cut, list_files, open_bytes
+from paceline.curate.files import FileRange, cut, list_files
 from paceline.curate.stage import Resources, Stage
+from paceline.curate.storage import AHEAD_BYTES, is_remote, open_raw
 from paceline.curate.task import Origin, Task
 
 PARQUET = (".parquet",)
@@ -67,6 +68,9 @@ class DocumentPartitionStage(Stage):
                 size_bytes=sum(size for _, size in unit),
             )
 
+    def input_bytes(self) -> int:
+        return sum(size_bytes for _, _, size_bytes in list_documents(self.path)[: self.max_files])
+
     def _units(self, files: Sequence[tuple[str, str, int]]) -> Iterator[Sequence[tuple[DocumentRange, int]]]:
         step = self.files_per_partition
         if step is None:
@@ -105,20 +109,21 @@ def list_documents(path: str) -> list[tuple[str, str, int]]:
 def cut_table(name: str, path: str, size_bytes: int, table_bytes: int) -> Iterator[tuple[DocumentRange, int]]:
     """Row groups together up to `table_bytes`; files that are small even when unpacked are not opened for it."""
     sizes = _row_group_bytes(path) if size_bytes > table_bytes // 8 else []
-    if sum(sizes) <= table_bytes:
+    unpacked = sum(sizes)
+    if unpacked <= table_bytes:
         yield DocumentRange(name=name, path=path), size_bytes
         return
-    groups: list[int] = []
+    begin, held = 0, 0
     for number, group_bytes in enumerate(sizes):
-        if groups and sum(sizes[at] for at in groups) + group_bytes > table_bytes:
-            yield _table_part(name, path, groups), sum(sizes[at] for at in groups)
-            groups = []
-        groups.append(number)
-    yield _table_part(name, path, groups), sum(sizes[at] for at in groups)
+        if held and held + group_bytes > table_bytes:
+            yield _table_part(name, path, begin, number), size_bytes * held // unpacked
+            begin, held = number, 0
+        held += group_bytes
+    yield _table_part(name, path, begin, len(sizes)), size_bytes * held // unpacked
 
 
-def _table_part(name: str, path: str, groups: Sequence[int]) -> DocumentRange:
-    return DocumentRange(name=name, path=path, row_groups=tuple(groups), whole=False)
+def _table_part(name: str, path: str, begin: int, end: int) -> DocumentRange:
+    return DocumentRange(name=name, path=path, row_groups=tuple(range(begin, end)), whole=False)
 
 
 def _row_group_bytes(path: str) -> list[int]:
@@ -132,7 +137,7 @@ def _row_group_bytes(path: str) -> list[int]:
 
 
 def open_parquet(path: str) -> pq.ParquetFile:
-    """A local or remote Parquet file."""
-    if "://" in path:
-        return pq.ParquetFile(open_bytes(path))
+    """A local or remote Parquet file; of a remote one, the columns that are read are fetched together."""
+    if is_remote(path):
+        return pq.ParquetFile(open_raw(path, ahead_bytes=AHEAD_BYTES), pre_buffer=True)
     return pq.ParquetFile(path, memory_map=True)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Protocol, overload
+from typing import TYPE_CHECKING, Protocol, overload
 
 from paceline.curate.collector import collector_paused
 from paceline.curate.errors import InputRejected, PipelineError
@@ -11,6 +11,9 @@ from paceline.curate.perf import StagePerf, aggregate
 from paceline.curate.rejects import numbered
 from paceline.curate.stage import Stage, flatten
 from paceline.curate.task import Outcome, Reject, Task
+
+if TYPE_CHECKING:
+    from paceline.curate.progress import Progress
 
 ON_ERROR = ("reject", "fail")
 
@@ -67,25 +70,49 @@ class Pipeline:
         return "\n".join(lines)
 
     def stream(
-        self, executor: Executor, initial_tasks: Iterable[Task] | None = None, *, on_error: str = "reject"
+        self,
+        executor: Executor,
+        initial_tasks: Iterable[Task] | None = None,
+        *,
+        on_error: str = "reject",
+        progress: "Progress | None" = None,
     ) -> Iterator[Outcome]:
         """Outcomes as they are made, in any order; memory stays that of the batches in flight."""
         if on_error not in ON_ERROR:
             raise PipelineError(f"on_error is {on_error!r}, not one of {', '.join(ON_ERROR)}")
         tasks = (Task(data=None, dataset_name=self.name),) if initial_tasks is None else initial_tasks
         with closing(_generator(executor.run(self.flat, tasks))) as outcomes:
-            for outcome in outcomes:
+            told = outcomes if progress is None else self._telling(progress, tasks, outcomes)
+            for outcome in told:
                 if outcome.rejects and on_error == "fail":
                     raise InputRejected(_first_reason(outcome.rejects))
                 yield outcome
 
+    def _telling(
+        self, progress: "Progress", tasks: Iterable[Task], outcomes: Iterable[Outcome]
+    ) -> Iterator[Outcome]:
+        progress.begin(self.name, self.flat, tasks)
+        finished = False
+        try:
+            for outcome in outcomes:
+                progress.add(outcome)
+                yield outcome
+            finished = True
+        finally:
+            progress.end(finished=finished)
+
     def run(
-        self, executor: Executor, initial_tasks: Iterable[Task] | None = None, *, on_error: str = "reject"
+        self,
+        executor: Executor,
+        initial_tasks: Iterable[Task] | None = None,
+        *,
+        on_error: str = "reject",
+        progress: "Progress | None" = None,
     ) -> Result:
         """All output tasks at once; without `initial_tasks` the first stage is a source of its own."""
         # All of it is kept, and none of it is in cycles: passes over it would find nothing.
         with collector_paused():
-            outcomes = list(self.stream(executor, initial_tasks, on_error=on_error))
+            outcomes = list(self.stream(executor, initial_tasks, on_error=on_error, progress=progress))
         found = sorted(outcomes, key=lambda outcome: (outcome.unit, outcome.part))
         return Result(
             pipeline=self.name,

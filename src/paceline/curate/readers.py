@@ -41,6 +41,7 @@ class DocumentReaderStage(Stage):
     """
 
     name = "document_reader"
+    counts = "documents"
 
     def __init__(
         self,

@@ -5,12 +5,15 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from paceline.curate.dedup import first_of_each, hash_rows
 from paceline.curate.errors import PipelineError
 from paceline.curate.minhash import EMPTY, Signatures
 from paceline.curate.shingles import BYTE_BASE, Hashes64, Places
 
 # Pairs whose signatures are compared at once: some ten megabytes.
 CHUNK_PAIRS = 16_384
+# Signatures whose bands are taken at once: some two megabytes.
+CHUNK_ROWS = 4096
 
 
 class Components:
@@ -52,9 +55,7 @@ def group_similar(signatures: Signatures, *, bands: int, threshold: float) -> Pl
     components = Components(len(signatures))
     filled = np.flatnonzero((signatures != EMPTY).any(axis=1))
     distinct = _link_equal(signatures, filled, components)
-    rows = signatures.shape[1] // bands
-    for band in range(bands):
-        keys = _band_keys(signatures[distinct, band * rows : (band + 1) * rows])
+    for keys in _band_keys(signatures, distinct, bands):
         _link_buckets(signatures, distinct, keys, threshold, components)
     return components.roots()
 
@@ -69,26 +70,31 @@ def check_bands(num_perm: int, bands: int, threshold: float) -> None:
 
 def _link_equal(signatures: Signatures, filled: Places, components: Components) -> Places:
     """Link documents with equal signatures; only the first of each goes on to be compared."""
-    rows = np.ascontiguousarray(signatures[filled])
-    whole = rows.view(np.dtype((np.void, rows.shape[1] * rows.itemsize))).ravel()
-    _, first, inverse = np.unique(whole, return_index=True, return_inverse=True)
-    components.link(filled, filled[first[inverse]])
-    return np.asarray(filled[np.sort(first)])
+    # Sorting whole signatures would cost more than all the rest; 128 bits stand for them, as for texts.
+    first = first_of_each(hash_rows(signatures)[filled])
+    components.link(filled, filled[first])
+    return np.asarray(filled[first == np.arange(len(filled))])
 
 
-def _band_keys(part: Signatures) -> Hashes64:
-    """One number a document for its part of the signature; unequal parts that share one are told apart later."""
-    keys = np.zeros(len(part), dtype=np.uint64)
-    for column in part.T:
-        keys = (keys ^ column) * np.uint64(BYTE_BASE)
-        keys ^= keys >> np.uint64(31)
+def _band_keys(signatures: Signatures, chosen: Places, bands: int) -> Hashes64:
+    """A row a band: a number a document for its part of the signature; those that share one are compared later."""
+    keys = np.zeros((bands, len(chosen)), dtype=np.uint64)
+    values = signatures.shape[1] // bands
+    for begin in range(0, len(chosen), CHUNK_ROWS):
+        # Column after column, in pieces that stay in the cache.
+        columns = np.ascontiguousarray(signatures[chosen[begin : begin + CHUNK_ROWS]].T)
+        some = keys[:, begin : begin + CHUNK_ROWS]
+        for place in range(values):
+            some ^= columns[place::values]
+            some *= np.uint64(BYTE_BASE)
+            some ^= some >> np.uint64(31)
     return keys
 
 
 def _link_buckets(
     signatures: Signatures, members: Places, keys: Hashes64, threshold: float, components: Components
 ) -> None:
-    order = np.argsort(keys, kind="stable")
+    order = np.argsort(keys)
     keys, members = keys[order], members[order]
     distance = 1
     while True:

@@ -25,6 +25,8 @@ class Stage:
     the payload must have before and after. A stage that `splits` makes the units of parallel work (it lists
     files, say): where such stages lead a pipeline they run in the driver. Stages are pickled to workers.
 
+    A stage that reads records names in `counts` that of its figures (`take_metrics`) which counts them, for progress.
+
     A batch reaches `process_batch` whole, or in pieces of `batch_size`. A stage to which it is all the same how
     tasks are grouped says so with `takes_any_group`, and gets them as they come; it may hold back until `finish`.
     """
@@ -36,6 +38,7 @@ class Stage:
     batch_size: int | None = None
     takes_any_group: bool = False
     splits: bool = False
+    counts: str = ""
 
     def __init_subclass__(cls) -> None:
         if not cls.__dict__.get("name"):
@@ -62,6 +65,10 @@ class Stage:
     def take_metrics(self) -> Mapping[str, float]:
         """Custom figures since the last call; they join the `StagePerf` of the batch."""
         return {}
+
+    def input_bytes(self) -> int | None:
+        """How much a stage that splits will hand out, if it can tell beforehand."""
+        return None
 
     def decompose(self) -> Sequence["Stage"]:
         """The stages that really run."""

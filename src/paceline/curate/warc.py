@@ -1,7 +1,8 @@
-"""Reading WARC files, plain or packed with gzip as a whole or record by record.
+"""Reading WARC files, plain or packed with gzip as a whole or record by record, whole or in ranges.
 
 Damage costs the records it hits and no more: packed data is taken up again at the next member, plain data at the next
-record.
+record. A range of a packed file owns the records of the members that begin in it; reading starts some way before it, to
+be in step with the members when it gets there: what looks like one in the middle of another is none.
 """
 
 import zlib
@@ -13,7 +14,12 @@ from paceline.curate.errors import BadRecord
 
 CHUNK_BYTES = 262_144
 MAX_RECORD_BYTES = 64 * 1_048_576
+# How far before a range its reading starts: more than a member of a crawl is long.
+LEAD_BYTES = 4 * 1_048_576
 _MEMBER = b"\x1f\x8b\x08"
+# Enough of a member to unpack something of it.
+_MEMBER_START_BYTES = 1024
+_HEAD_BYTES = 16_384
 _HEADER_END = b"\r\n\r\n"
 _VERSION = b"WARC/"
 
@@ -47,38 +53,107 @@ class HttpResponse:
     body: bytes
 
 
-def read_warc(file: IO[bytes], *, max_record_bytes: int = MAX_RECORD_BYTES) -> Iterator[WarcRecord | Damage]:
-    """The records of a file in order, and what is damaged between them."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Piece:
+    """Unpacked content; an empty one with `record_at` comes before that of a member that begins with a record."""
+
+    content: bytes = b""
+    record_at: int | None = None
+
+
+def read_warc(
+    file: IO[bytes], *, begin: int = 0, end: int | None = None, max_record_bytes: int = MAX_RECORD_BYTES
+) -> Iterator[WarcRecord | Damage]:
+    """The records of a file in order, and what is damaged between them.
+
+    With `begin` and `end` those of a range: of a packed file any, of a plain one such as `record_places` gives.
+    """
     start = file.read(len(_MEMBER))
-    pieces = _unpack(file, start) if start == _MEMBER else _plain(file, start)
-    parser = _Parser(max_record_bytes)
-    for piece in pieces:
-        if isinstance(piece, Damage):
-            parser.reset()
-            yield piece
-        else:
-            yield from parser.feed(piece)
+    if start == _MEMBER:
+        yield from _read_packed(file, start, begin, end, max_record_bytes)
+        return
+    parser = _Parser(max_record_bytes, begin)
+    for content in _plain(file, start, begin, end):
+        yield from parser.feed(content)
     yield from parser.close()
 
 
-def _plain(file: IO[bytes], start: bytes) -> Iterator[bytes]:
+def _read_packed(
+    file: IO[bytes], start: bytes, begin: int, end: int | None, max_record_bytes: int
+) -> Iterator[WarcRecord | Damage]:
+    lead = max(0, begin - LEAD_BYTES)
+    data, place = _find_member(file, lead) if lead else (start, 0)
+    parser = _Parser(max_record_bytes)
+    for piece in _owned(_unpack(file, data, place), begin, end):
+        if isinstance(piece, Damage):
+            parser.reset()
+            yield piece
+            continue
+        if piece.record_at is not None:
+            yield from parser.close()
+            parser.reset()
+        yield from parser.feed(piece.content)
+    yield from parser.close()
+
+
+def _owned(pieces: Iterator["_Piece | Damage"], begin: int, end: int | None) -> Iterator["_Piece | Damage"]:
+    """From the first record of a member at or after `begin` to before that at or after `end`."""
+    mine = begin == 0
+    for piece in pieces:
+        if isinstance(piece, _Piece) and (place := piece.record_at) is not None:
+            if end is not None and place >= end:
+                return
+            mine = mine or place >= begin
+        if mine:
+            yield piece
+
+
+def _plain(file: IO[bytes], start: bytes, begin: int, end: int | None) -> Iterator[bytes]:
+    if begin:
+        file.seek(begin)
+        start = b""
     yield start
-    while piece := file.read(CHUNK_BYTES):
+    left = None if end is None else end - begin - len(start)
+    while piece := file.read(CHUNK_BYTES if left is None else min(CHUNK_BYTES, left)):
         yield piece
+        left = None if left is None else left - len(piece)
 
 
-def _unpack(file: IO[bytes], start: bytes) -> Iterator[bytes | Damage]:
-    """The unpacked content, member after member."""
-    data, place = start + file.read(CHUNK_BYTES), 0
+def record_places(file: IO[bytes], step_bytes: int) -> Iterator[int]:
+    """Places of records in a plain file, at least so far apart; from header to header, up to one that is damaged."""
+    place = given = 0
+    while True:
+        file.seek(place)
+        head = file.read(_HEAD_BYTES)
+        place += len(head) - len(head.lstrip(b"\r\n"))
+        head = head.lstrip(b"\r\n")
+        end = head.find(_HEADER_END)
+        length = _parse_headers(head[:end]).get("content-length", "") if end >= 0 else ""
+        if not head.startswith(_VERSION) or not length.isdecimal():
+            return
+        if place - given >= step_bytes:
+            yield place
+            given = place
+        place += end + len(_HEADER_END) + int(length)
+
+
+def _unpack(file: IO[bytes], data: bytes, place: int) -> Iterator[_Piece | Damage]:
+    """The unpacked content, member after member, of data that begins with one at `place`."""
     while data:
+        if len(data) < _MEMBER_START_BYTES:
+            data += file.read(CHUNK_BYTES)
+        member_at = place
+        if _begins_record(data):
+            yield _Piece(record_at=place)
         unpacker = zlib.decompressobj(31)
         while True:
             try:
-                yield unpacker.decompress(data)
+                content = unpacker.decompress(data)
             except zlib.error as error:
-                yield Damage(reason=f"packed data is damaged: {error}", offset=place)
-                data, place = _next_member(file, data, place)
+                yield Damage(reason=f"packed data is damaged: {error}", offset=member_at)
+                data, place = _find_member(file, member_at + 1)
                 break
+            yield _Piece(content=content)
             if unpacker.eof:
                 place += len(data) - len(unpacker.unused_data)
                 data = unpacker.unused_data or file.read(CHUNK_BYTES)
@@ -90,9 +165,19 @@ def _unpack(file: IO[bytes], start: bytes) -> Iterator[bytes | Damage]:
                 return
 
 
-def _next_member(file: IO[bytes], data: bytes, place: int) -> tuple[bytes, int]:
+def _begins_record(member: bytes) -> bool:
+    """Whether a member unpacks to a record; the same bytes decide however the file is read."""
+    try:
+        start = zlib.decompressobj(31).decompress(member[:_MEMBER_START_BYTES])
+    except zlib.error:
+        return False
+    return start.lstrip(b"\r\n").startswith(_VERSION)
+
+
+def _find_member(file: IO[bytes], place: int) -> tuple[bytes, int]:
     """From the next place on that looks like a member; one that is none is damaged again, and passed over too."""
-    data, place = data[1:], place + 1
+    file.seek(place)
+    data = file.read(CHUNK_BYTES)
     while True:
         found = data.find(_MEMBER)
         if found >= 0:
@@ -108,10 +193,10 @@ def _next_member(file: IO[bytes], data: bytes, place: int) -> tuple[bytes, int]:
 class _Parser:
     """Puts records together from pieces of a file."""
 
-    def __init__(self, max_record_bytes: int) -> None:
+    def __init__(self, max_record_bytes: int, offset: int = 0) -> None:
         self._max_record_bytes = max_record_bytes
         self._held = bytearray()
-        self._offset = 0
+        self._offset = offset
         self._skip = 0
         self._lost = False
 

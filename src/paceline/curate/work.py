@@ -22,10 +22,11 @@ STRIDE_BYTES = 65_536
 class _Call:
     """Names the stage and the input in whatever a stage raises."""
 
-    __slots__ = ("stage", "task")
+    __slots__ = ("label", "stage", "task")
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: Stage, label: str = "its input") -> None:
         self.stage = stage
+        self.label = label
         self.task: Task | None = None
 
     def __enter__(self) -> "_Call":
@@ -36,9 +37,16 @@ class _Call:
     ) -> None:
         if not isinstance(error, Exception) or isinstance(error, PipelineError):
             return
-        label = self.task.label if self.task is not None else "its input"
+        label = self.task.label if self.task is not None else self.label
         text = "".join(traceback.format_exception(error))
         raise StageFailed(self.stage.name, label, f"{type(error).__name__}: {error}", text) from error
+
+
+def set_up(stages: Sequence[Stage]) -> None:
+    """Prepare the stages in this process; what one of them raises names it."""
+    for stage in stages:
+        with _Call(stage, "its setup"):
+            stage.setup()
 
 
 def run_unit(stages: Sequence[Stage], unit: Unit, *, skip: int = 0, idle_s: float = 0.0) -> Iterator[Outcome]:
@@ -159,53 +167,58 @@ def _pull(source: Iterator[Task | Reject], max_tasks: int, max_bytes: int) -> tu
 def _sort_out(stage: Stage, mixed: Iterable[Task | Reject]) -> tuple[list[Task], list[Reject]]:
     tasks: list[Task] = []
     rejects: list[Reject] = []
-    promised = stage.outputs
+    promised = frozenset(stage.outputs)
     for product in mixed:
         if isinstance(product, Reject):
             rejects.append(product)
-        else:
-            tasks.append(product)
-            if promised and (missing := _missing(promised, product)):
-                raise StageFailed(stage.name, product.label, f"it promises {missing} and did not give it")
+            continue
+        tasks.append(product)
+        if promised and _lacks(product, promised):
+            missing = _missing(stage.outputs, product)
+            raise StageFailed(stage.name, product.label, f"it promises {missing} and did not give it")
     return tasks, rejects
 
 
-def _missing(fields: tuple[str, ...], task: Task) -> str:
+def _lacks(task: Task, fields: frozenset[str]) -> bool:
     data = task.data
-    if not isinstance(data, dict):
-        return fields[0]
-    for field in fields:
-        if field not in data:
-            return field
-    return ""
+    return not isinstance(data, dict) or not data.keys() >= fields
+
+
+def _missing(fields: tuple[str, ...], task: Task) -> str:
+    """The first field that is not there."""
+    data = task.data
+    return next((field for field in fields if not isinstance(data, dict) or field not in data), "")
 
 
 def _produce(stage: Stage, tasks: Sequence[Task]) -> Iterator[Task | Reject]:
     call = _Call(stage)
     with call:
-        if overrides_batch(stage):
-            yield from _produce_batches(stage, tasks, call)
-        else:
-            for task in tasks:
-                call.task = task
-                yield from _produce_one(stage, task)
+        yield from (_produce_batches if overrides_batch(stage) else _produce_each)(stage, tasks, call)
 
 
-def _produce_one(stage: Stage, task: Task) -> Iterator[Task | Reject]:
-    if stage.inputs and (missing := _missing(stage.inputs, task)):
-        yield _reject(stage, task, f"{missing} is missing")
-        return
-    try:
-        yield from products(stage.process(task))
-    except BadRecord as error:
-        yield _reject(stage, task, str(error))
+def _produce_each(stage: Stage, tasks: Sequence[Task], call: _Call) -> Iterator[Task | Reject]:
+    needed, process = frozenset(stage.inputs), stage.process
+    for task in tasks:
+        call.task = task
+        if needed and _lacks(task, needed):
+            yield _reject(stage, task, f"{_missing(stage.inputs, task)} is missing")
+            continue
+        try:
+            made = process(task)
+            if isinstance(made, Task):
+                yield made
+            else:
+                yield from products(made)
+        except BadRecord as error:
+            yield _reject(stage, task, str(error))
 
 
 def _produce_batches(stage: Stage, tasks: Sequence[Task], call: _Call) -> Iterator[Task | Reject]:
     good: list[Task] = []
+    needed = frozenset(stage.inputs)
     for task in tasks:
-        if stage.inputs and (missing := _missing(stage.inputs, task)):
-            yield _reject(stage, task, f"{missing} is missing")
+        if needed and _lacks(task, needed):
+            yield _reject(stage, task, f"{_missing(stage.inputs, task)} is missing")
         else:
             good.append(task)
     size = stage.batch_size or max(1, len(good))

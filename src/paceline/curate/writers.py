@@ -1,25 +1,30 @@
-"""Writing documents: a file a batch, in the format it was read in or in a given one."""
+"""Writing documents: a file a batch, in the format it was read in or in a given one (their text as WARC too)."""
 
-import gzip
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from paceline.curate.documents import Documents, LineDocuments, TableDocuments, split_suffix
 from paceline.curate.errors import PipelineError
+from paceline.curate.files import COMPRESSED
 from paceline.curate.jsonl import dump_lines
 from paceline.curate.partition import JSON_LINES, PARQUET
 from paceline.curate.stage import Stage
+from paceline.curate.storage import draft, drafts, find, is_remote, pack, put, read_if_there, remove
 from paceline.curate.task import Task
-from paceline.errors import MissingExtra
+from paceline.curate.warc_writer import WARC, text_records
 
-FORMATS = ("jsonl", "parquet")
+# What a format's files are called.
+SUFFIXES = {"jsonl": ".jsonl", "parquet": ".parquet", "warc": ".warc.gz"}
+FORMATS = tuple(SUFFIXES)
 # Lists what a run wrote, so that the next one into the same directory can take it away again.
 LISTING = "_written.json"
+# Is there from the start of a run until its listing is, so that output of a run that was killed can be told.
+UNFINISHED = "_unfinished.json"
+_DOCUMENTS = (*PARQUET, *JSON_LINES, *WARC, *(f"{kind}{tail}" for kind in JSON_LINES for tail in COMPRESSED))
 
 
 class DocumentWriterStage(Stage):
@@ -41,7 +46,7 @@ class DocumentWriterStage(Stage):
         documents: Documents = task.data
         name = documents.source.output_name()
         if self.file_format is not None:
-            name = f"{split_suffix(name)[0]}.{self.file_format}"
+            name = f"{split_suffix(name)[0]}{SUFFIXES[self.file_format]}"
         if len(documents):
             write_documents(documents, f"{self.directory}/{name}")
         self._documents += len(documents)
@@ -56,8 +61,10 @@ def write_documents(documents: Documents, path: str) -> None:
     """One file, which appears whole or not at all; the suffix says the format."""
     if path.endswith(PARQUET):
         _write_table(documents, path)
+    elif path.endswith(WARC):
+        put(path, b"".join(text_records(_records(documents), documents.source.output_name())))
     else:
-        _put(path, _pack(b"".join(_lines(documents)), path))
+        put(path, pack(b"".join(_lines(documents)), path))
 
 
 def _write_table(documents: Documents, path: str) -> None:
@@ -65,14 +72,19 @@ def _write_table(documents: Documents, path: str) -> None:
         table, compression = documents.table, documents.compression
     else:
         table, compression = pa.Table.from_pylist(_records(documents)), "snappy"
-    if "://" in path:
+    write_table(table, path, compression=compression)
+
+
+def write_table(table: pa.Table, path: str, *, compression: str = "snappy") -> None:
+    """A Parquet file, which appears whole or not at all."""
+    if is_remote(path):
         buffer = pa.BufferOutputStream()
         pq.write_table(table, buffer, compression=compression)
-        _put(path, buffer.getvalue().to_pybytes())
+        put(path, buffer.getvalue().to_pybytes())
         return
-    draft = _draft(Path(path))
-    pq.write_table(table, draft, compression=compression)
-    draft.rename(path)
+    target = draft(Path(path))
+    pq.write_table(table, target, compression=compression)
+    target.rename(path)
 
 
 def _lines(documents: Documents) -> Iterator[bytes]:
@@ -92,65 +104,46 @@ def _records(documents: Documents) -> list[dict[str, object]]:
     raise PipelineError(f"document_writer: {type(documents).__name__} cannot be written")
 
 
-def _pack(content: bytes, path: str) -> bytes:
-    if path.endswith(".gz"):
-        return gzip.compress(content, compresslevel=1, mtime=0)
-    if path.endswith(".zst"):
-        try:
-            import zstandard
-        except ModuleNotFoundError:
-            raise MissingExtra(f"writing {path}", "curate") from None
-        return zstandard.ZstdCompressor(level=1).compress(content)
-    return content
-
-
-def _put(path: str, content: bytes) -> None:
-    if "://" in path:
-        _remote(path).pipe_file(path, content)
-        return
-    draft = _draft(Path(path))
-    draft.write_bytes(content)
-    draft.rename(path)
-
-
-def _draft(path: Path) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return path.with_name(f".{path.name}.{uuid4().hex}")
-
-
-def _remote(path: str):  # type: ignore[no-untyped-def]
-    try:
-        import fsspec
-    except ModuleNotFoundError:
-        raise MissingExtra(f"writing {path}", "curate") from None
-    return fsspec.core.url_to_fs(path)[0]
-
-
 def prepare_output(directory: str, input_path: str | None = None) -> None:
     """Make room for a run: what an earlier one wrote here goes, files of anyone else are left alone and refused."""
-    if "://" in directory:
-        return
-    here = Path(directory)
-    if input_path is not None and "://" not in input_path and _overlap(here, Path(input_path)):
+    if input_path is not None and _overlap(directory, input_path):
         raise PipelineError(f"{directory}: lies in the input, or the input in it; choose another output")
-    here.mkdir(parents=True, exist_ok=True)
-    listing = here / LISTING
-    if listing.exists():
-        for name in json.loads(listing.read_text(encoding="utf-8")):
-            (here / name).unlink(missing_ok=True)
-        listing.unlink()
-    suffixes = (*PARQUET, *JSON_LINES, *(f"{kind}{tail}" for kind in JSON_LINES for tail in (".gz", ".zst")))
-    foreign = next((file for file in sorted(here.rglob("*")) if file.name.endswith(suffixes)), None)
+    if not is_remote(directory):
+        Path(directory).mkdir(parents=True, exist_ok=True)
+    for name in [*_listed(directory), LISTING]:
+        remove(f"{directory}/{name}")
+    for left in drafts(directory):
+        remove(left)
+    foreign = next((file for file, _ in find(directory) if _is_document(file)), None)
+    if foreign is not None and read_if_there(f"{directory}/{UNFINISHED}") is not None:
+        raise PipelineError(
+            f"{directory}: an earlier run into it did not end, {foreign} and others are left; "
+            "empty it or choose another"
+        )
     if foreign is not None:
         raise PipelineError(f"{foreign}: is in the way of the output; empty {directory} or choose another")
+    put(f"{directory}/{UNFINISHED}", b"{}")
 
 
-def _overlap(output: Path, given: Path) -> bool:
-    left, right = output.resolve(), given.resolve()
-    return left == right or left in right.parents or right in left.parents
+def _listed(directory: str) -> list[str]:
+    """What an earlier run says it wrote here; a name that leads elsewhere was not written by it."""
+    names = json.loads(read_if_there(f"{directory}/{LISTING}") or b"[]")
+    return [name for name in names if not name.startswith("/") and ".." not in name.split("/")]
+
+
+def _is_document(path: str) -> bool:
+    return path.endswith(_DOCUMENTS) and not path.rpartition("/")[2].startswith("_")
+
+
+def _overlap(output: str, given: str) -> bool:
+    if is_remote(output) or is_remote(given):
+        left, right = output.rstrip("/") + "/", given.rstrip("/") + "/"
+        return left.startswith(right) or right.startswith(left)
+    here, there = Path(output).resolve(), Path(given).resolve()
+    return here == there or here in there.parents or there in here.parents
 
 
 def list_output(directory: str, names: Iterable[str]) -> None:
-    """Remember what was written, for `prepare_output`."""
-    if "://" not in directory:
-        _put(f"{directory}/{LISTING}", json.dumps(sorted(filter(None, names))).encode())
+    """Say that the output is whole, and what was written, for `prepare_output`."""
+    put(f"{directory}/{LISTING}", json.dumps(sorted(filter(None, names))).encode())
+    remove(f"{directory}/{UNFINISHED}")

@@ -139,7 +139,7 @@ def _distance_note(requirement: Requirement, actual: Scalar) -> str:
         return ""
     share = abs(_past(requirement.kind, actual, bound)) / (abs(_float(bound)) or math.inf) * 100
     word = {"min_value": "short", "max_value": "over", "exact_value": "off"}[requirement.kind]
-    text = f"{share:,.0f}" if share >= 100 else f"{share:.2g}"
+    text = f"{share:,.0f}" if share >= 9.95 else f"{share:.2g}"
     return f"{text} % {word}" if 0 < share < 1e6 else ""
 
 

@@ -27,7 +27,7 @@ def make_plan(
     loaded: Loaded,
     *,
     session: str,
-    results_dir: Path | None = None,
+    results_dir: Path | str | None = None,
     only: Sequence[str] = (),
     exclude: Sequence[str] = (),
     shard: tuple[int, int] | None = None,
@@ -154,7 +154,9 @@ def _settings(
         "gpu_mem_use_warning_threshold": config.gpu_mem_use_warning_threshold,
         "gpu_mem_use_warning_threshold_by_entry": thresholds,
         "grace_s": config.grace_s,
+        "results_url": directories.results_url,
         "history_url": config.history.url if config.history else None,
+        "pool": config.pool.model_dump() if config.pool else None,
         "config_files": tuple(normalise(str(path)) for path in expansion.loaded.files),
         "errors": tuple(dict.fromkeys(str(error) for error in errors)),
     }

@@ -104,6 +104,7 @@ class CaseBuilder:
         return {
             "entry": work.name,
             "version": work.version,
+            "script": command.script,
             "argv": command.argv,
             "env": command.env,
             "cwd": command.cwd,
@@ -193,4 +194,10 @@ def _requirements(bounds: Iterable[Bounds]) -> Iterable[Requirement]:
 
 def _resources(work: Entry | DataSetup) -> Resources:
     given = work.resources
-    return Resources(cpus=given.cpus, gpus=given.gpus, memory_bytes=given.memory, exclusive=given.exclusive)
+    return Resources(
+        cpus=given.cpus,
+        gpus=given.gpus,
+        memory_bytes=given.memory,
+        exclusive=given.exclusive,
+        labels=given.labels,
+    )

@@ -16,6 +16,7 @@ from paceline.plan.commands import RESULTS_PATH
 from paceline.plan.expansion import Expansion, Notes, Place
 from paceline.plan.placeholders import fill, parse
 from paceline.plan.places import expand_home, normalise
+from paceline.record.store_address import place_of, working_dir
 
 SESSION_DIR = "\x00session_dir\x00"
 """Stands for the session's directory until the fingerprint, which must not depend on it, is made."""
@@ -43,6 +44,8 @@ class Directories:
     session: str
     results_dir: Path
     artifacts_dir: Path | None
+    results_url: str = ""
+    """The object store that keeps the results, if one does; `results_dir` is then where they are made."""
 
     @property
     def session_dir(self) -> Path:
@@ -60,29 +63,41 @@ class Directories:
 
 
 def find_directories(
-    expansion: Expansion, session: str, results_dir: Path | None, problems: list[Problem]
+    expansion: Expansion, session: str, results_dir: Path | str | None, problems: list[Problem]
 ) -> Directories:
     """The directories of a session; a results directory given by the user goes before the configuration's."""
     given = expansion.loaded.config.artifacts_dir
-    if results_dir:
-        results = Path(normalise(str(results_dir)))
-    else:
-        results = _directory(expansion, "results_dir", expansion.loaded.config.results_dir, problems)
+    place = _place(str(results_dir)) if results_dir else _results_place(expansion, problems)
+    results = working_dir(place) if isinstance(place, str) else place
     marks = {_RESULTS_DIR: str(results)}
-    artifacts = None if given is None else _directory(expansion, "artifacts_dir", given, problems, marks)
-    return Directories(session=session, results_dir=results, artifacts_dir=artifacts)
+    artifacts = None if given is None else _place(_text(expansion, "artifacts_dir", given, problems, marks))
+    if isinstance(artifacts, str):
+        problems.append(expansion.problem(("artifacts_dir",), f"{artifacts} is no directory of this machine"))
+        artifacts = None
+    url = place if isinstance(place, str) else ""
+    return Directories(session=session, results_dir=results, artifacts_dir=artifacts, results_url=url)
 
 
-def _directory(
+def _results_place(expansion: Expansion, problems: list[Problem]) -> Path | str:
+    return _place(_text(expansion, "results_dir", expansion.loaded.config.results_dir, problems))
+
+
+def _place(text: str) -> Path | str:
+    """An absolute path, or the URL of an object store."""
+    place = place_of(text)
+    return place if isinstance(place, str) else Path(normalise(expand_home(str(place))))
+
+
+def _text(
     expansion: Expansion,
     key: str,
     value: str,
     problems: list[Problem],
     marks: Mapping[str, str] = MappingProxyType({}),
-) -> Path:
+) -> str:
     """A directory given at the top; placeholders are filled in, in one pass with its variables."""
     if "{" not in value:
-        return Path(normalise(expand_home(value)))
+        return value
     notes = Notes()
     node = at(expansion.loaded.tree, (key,))
     text = expansion.expand(value if node.raw is None else node.raw, Place(location=(key,)), notes)
@@ -93,17 +108,23 @@ def _directory(
     if "\x00" in text:
         message = f"{value!r} names what is only known in a session; name a fixed directory"
         problems.append(expansion.problem((key,), message))
-    return Path(normalise(expand_home(text)))
+    return text
+
+
+def find_results_place(loaded: Loaded, environ: Mapping[str, str] | None = None) -> Path | str:
+    """Where the configuration has sessions kept: a directory, or the URL of an object store."""
+    expansion = Expansion(loaded, os.environ if environ is None else environ, {})
+    problems: list[Problem] = []
+    place = _results_place(expansion, problems)
+    if problems:
+        raise ConfigError([*loaded.problems, *problems])
+    return place
 
 
 def find_results_dir(loaded: Loaded, environ: Mapping[str, str] | None = None) -> Path:
-    """Where the configuration has sessions written."""
-    expansion = Expansion(loaded, os.environ if environ is None else environ, {})
-    problems: list[Problem] = []
-    directory = _directory(expansion, "results_dir", loaded.config.results_dir, problems)
-    if problems:
-        raise ConfigError([*loaded.problems, *problems])
-    return directory
+    """The directory of this machine in which the configuration has sessions run."""
+    place = find_results_place(loaded, environ)
+    return working_dir(place) if isinstance(place, str) else place
 
 
 def viewer_url(expansion: Expansion, directories: Directories, problems: list[Problem]) -> str | None:
@@ -112,10 +133,13 @@ def viewer_url(expansion: Expansion, directories: Directories, problems: list[Pr
     template = config.viewer_url_template
     if template is None:
         return config.viewer_url
+    results = directories.results_url or _on_host(expansion, str(directories.results_dir))
     known = {
-        "results_path": _on_host(expansion, str(directories.results_dir)),
+        "results_path": results,
         "session_name": directories.session,
-        "session_path": _on_host(expansion, str(directories.session_dir)),
+        "session_path": f"{results}/{directories.session}"
+        if directories.results_url
+        else _on_host(expansion, str(directories.session_dir)),
     }
     known |= {f"{name}_url": quote(value, safe="") for name, value in known.items()}
     unknown = [part for part in parse(template) if not isinstance(part, str) and part.name not in known]

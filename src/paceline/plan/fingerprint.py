@@ -64,7 +64,13 @@ def _decisive(case: Case, script_hash: str) -> dict[str, Any]:
         "cwd": case.cwd,
         "results_path": case.results_path,
         "timeout_s": case.timeout_s,
-        "resources": [float(resources.cpus), resources.gpus, resources.memory_bytes, resources.exclusive],
+        "resources": [
+            float(resources.cpus),
+            resources.gpus,
+            resources.memory_bytes,
+            resources.exclusive,
+            *([dict(resources.labels)] if resources.labels else []),
+        ],
         "limits": [limits.processes, limits.memory_bytes],
         "cluster": case.cluster,
         "requirements": [

@@ -45,6 +45,7 @@ def _case_json(case: Case, directory: Path, redactor: Redactor) -> dict[str, Any
             "gpus": case.resources.gpus,
             "memory_bytes": case.resources.memory_bytes,
             "exclusive": case.resources.exclusive,
+            **({"labels": dict(case.resources.labels)} if case.resources.labels else {}),
         },
         "ray": case.cluster,
         "requirements": [asdict(requirement) for requirement in case.requirements],

@@ -10,11 +10,11 @@ from paceline.errors import SessionError
 from paceline.model import RUN_DIR, Case
 from paceline.record.packages import CONDA, PACKAGES
 
-LOCK, RESERVE = ".lock", ".reserve"
+LOCK, RESERVE, SENT = ".lock", ".reserve", ".sent.jsonl"
 _PLANNED = ("config.yaml", "plan.json", "environment.json", PACKAGES, CONDA)
 EVENTS = "events.jsonl"
 _REPORTED = (EVENTS, "report.json", "report.md", "junit.xml")
-SESSION_FILES = (*_PLANNED, *_REPORTED, LOCK, RESERVE)
+SESSION_FILES = (*_PLANNED, *_REPORTED, LOCK, RESERVE, SENT)
 DATA_SETUP = "data_setup"
 RECORD, RESULTS, OUTPUT = "record.json", "results.jsonl", "stdouterr.log"
 LOGS, ARTIFACTS, BENCHMARK_RESULTS, SCRATCH = "logs", "artifacts", "benchmark_results", "scratch"

@@ -75,6 +75,7 @@ def mask_case(case: Case, redactor: Redactor) -> Case:
     return replace(
         case,
         params=_inside(case.params, redactor),
+        script=case.script and _located(case.script, redactor),
         argv=tuple(_located(word, redactor) for word in case.argv),
         env={name: _located(value, redactor) for name, value in case.env.items()},
         cwd=case.cwd and _located(case.cwd, redactor),

@@ -140,7 +140,7 @@ class LiveConsole:
         for line in text.splitlines():
             self._print(Text(visible(line), style="yellow"))
 
-    def session_finished(self, report: Report, session_dir: Path) -> None:
+    def session_finished(self, report: Report, session_dir: Path | str) -> None:
         self._live.stop()
         elapsed_s = None if self._started_s is None else time.monotonic() - self._started_s
         table = make_table(report)

@@ -155,8 +155,10 @@ _RESOURCES = _object(
         "gpus": {"type": "integer", "description": "GPUs."},
         "memory_bytes": {"type": "integer", "description": "Memory in bytes; 0: not accounted for."},
         "exclusive": {"type": "boolean", "description": "Whether nothing may run beside it."},
+        "labels": _mapping({"type": "string"}, "Labels that its node must have."),
     },
     "What the case takes while it runs.",
+    optional=("labels",),
 )
 
 _PLANNED_CASE = _object(

@@ -102,7 +102,7 @@ class PlainConsole:
         with self._lock:
             self._write([f"\t{visible(line)}" for line in text.splitlines()])
 
-    def session_finished(self, report: Report, session_dir: Path) -> None:
+    def session_finished(self, report: Report, session_dir: Path | str) -> None:
         elapsed_s = None if self._started_s is None else time.monotonic() - self._started_s
         with self._lock:
             self._write(["", *plain_lines(make_table(report)), ""])
@@ -147,7 +147,7 @@ class QuietConsole(PlainConsole):
         if not record.status.ok:
             super().case_finished(record, entry_dir)
 
-    def session_finished(self, report: Report, session_dir: Path) -> None:
+    def session_finished(self, report: Report, session_dir: Path | str) -> None:
         elapsed_s = None if self._started_s is None else time.monotonic() - self._started_s
         with self._lock:
             results = f"results in {visible(str(session_dir))}"

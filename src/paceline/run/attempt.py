@@ -54,40 +54,61 @@ class Bench:
 
 def run_case(case: Case, warden: Warden, grant: Grant, bench: Bench) -> tuple[Record, Tasks]:
     """Run a case, again after infrastructure faults as often as it allows; the last attempt's record and its tasks."""
-    attempt = bench.directory.next_attempt(case)
-    for retries_left in range(case.retries, -1, -1):
-        record, tasks = _guarded_attempt(case, attempt, warden, grant, bench)
-        if record.status is not Status.INFRA_ERROR or not retries_left or bench.stopping():
-            break
+    return retried(case, bench, lambda number: run_attempt(case, number, warden, grant, bench))
+
+
+def retried(
+    case: Case,
+    bench: Bench,
+    attempt: Callable[[int], tuple[Record, Tasks]],
+    spared: Callable[[Record], bool] = lambda record: False,
+) -> tuple[Record, Tasks]:
+    """Attempts at a case, each with its number, up to the last; those that are `spared` do not use up its retries."""
+    retries_left = case.retries
+    while True:
+        number = bench.directory.next_attempt(case)
+        record, tasks = attempt(number)
+        if record.status is not Status.INFRA_ERROR or bench.stopping():
+            return record, tasks
+        if not spared(record):
+            if not retries_left:
+                return record, tasks
+            retries_left -= 1
         bench.store(record, tasks)
-        bench.events.write("retry", case=case.name, attempt=attempt, reason=record.reason)
-        bench.listener.note(f"{case.name}: attempt {attempt} failed and is repeated: {record.reason}")
-        attempt = bench.directory.next_attempt(case)
-    return record, tasks
+        bench.events.write("retry", case=case.name, attempt=number, reason=record.reason)
+        bench.listener.note(f"{case.name}: attempt {number} failed and is repeated: {record.reason}")
 
 
 def unrun_record(case: Case, status: Status, reason: str, bench: Bench) -> Record:
     """The record of a case whose command was never started."""
     return mask_record(
-        _blank(case, bench.directory.next_attempt(case), bench, status, reason), bench.redactor
+        blank_record(case, bench.directory.next_attempt(case), bench, status, reason), bench.redactor
     )
 
 
-def _guarded_attempt(
-    case: Case, attempt: int, warden: Warden, grant: Grant, bench: Bench
-) -> tuple[Record, Tasks]:
+def run_attempt(case: Case, attempt: int, warden: Warden, grant: Grant, bench: Bench) -> tuple[Record, Tasks]:
+    """One attempt at a case on this machine."""
     refusal = _refusal(case, grant)
     if refusal:
-        return mask_record(_blank(case, attempt, bench, Status.LAUNCH_ERROR, refusal), bench.redactor), ()
+        return mask_record(
+            blank_record(case, attempt, bench, Status.LAUNCH_ERROR, refusal), bench.redactor
+        ), ()
+    return guarded(case, attempt, bench, _Attempt(case, attempt, warden, grant, bench).record)
+
+
+def guarded(
+    case: Case, attempt: int, bench: Bench, action: Callable[[], tuple[Record, Tasks]]
+) -> tuple[Record, Tasks]:
+    """What an attempt comes to, with secrets masked; a bug in it makes a record too."""
     tasks: Tasks = ()
     try:
-        record, tasks = _Attempt(case, attempt, warden, grant, bench).record()
+        record, tasks = action()
     except PacelineError:
         raise
     except Exception as bug:  # noqa: BLE001 - one case's fault, even if it is ours, must not end the session
         bench.events.write("bug", case=case.name, traceback=bench.redactor.text(traceback.format_exc()))
         reason = f"{type(bug).__name__}: {bug} (the traceback is in events.jsonl)"
-        record = _blank(case, attempt, bench, Status.INFRA_ERROR, reason)
+        record = blank_record(case, attempt, bench, Status.INFRA_ERROR, reason)
     return mask_record(record, bench.redactor), tasks
 
 
@@ -130,7 +151,7 @@ class _Attempt:
         }
         if fault is not None:
             status = Status.INTERRUPTED if self._bench.stopping() else Status.INFRA_ERROR
-            record = _blank(self._case, self._number, self._bench, status, fault)
+            record = blank_record(self._case, self._number, self._bench, status, fault)
         else:
             record = self._combined(runs)
         complete = replace(
@@ -253,7 +274,7 @@ class _Attempt:
         last = runs[-1]
         walls_s = [run.exit.usage.wall_s for run in runs]
         self._timings_s["run"] = sum(walls_s)
-        record = _blank(self._case, self._number, self._bench, last.status, last.reason)
+        record = blank_record(self._case, self._number, self._bench, last.status, last.reason)
         return replace(
             record,
             exec_time_s=round(statistics.median(walls_s), 6),
@@ -308,7 +329,8 @@ def _spoken(case: Case, position: int) -> str:
     return f"repeat {position - case.warmup + 1}/{case.repeat}"
 
 
-def _blank(case: Case, attempt: int, bench: Bench, status: Status, reason: str) -> Record:
+def blank_record(case: Case, attempt: int, bench: Bench, status: Status, reason: str) -> Record:
+    """The record of an attempt that has nothing more to say."""
     return Record(
         session=bench.session,
         case=case,

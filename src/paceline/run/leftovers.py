@@ -26,6 +26,11 @@ def sweep(run_ids: Iterable[str]) -> list[int]:
     return sorted(ended)
 
 
+def marked_by(run_id: str) -> list[int]:
+    """This user's processes that carry a run's id, and their descendants."""
+    return [process.pid for process in _marked(frozenset({MARK + os.fsencode(run_id)}))]
+
+
 def _marked(marks: frozenset[bytes]) -> Iterator[tree.Process]:
     """Who carries a mark, and all below them: a child may have been given another environment."""
     spared = _self_and_ancestors()

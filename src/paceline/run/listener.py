@@ -27,5 +27,5 @@ class Listener(Protocol):
     def note(self, text: str) -> None:
         """Something worth a line that belongs to no case."""
 
-    def session_finished(self, report: Report, session_dir: Path) -> None:
+    def session_finished(self, report: Report, session_dir: Path | str) -> None:
         """The session's files are complete."""

@@ -29,9 +29,22 @@ PIPE_BYTES = (
 READ_BYTES = 1 << 16
 # By import, not as a script, so that its compiled form is kept.
 BOOT = (
-    "import sys; sys.path.append(sys.argv[1]); from paceline.run.warden import main; main(int(sys.argv[2]))"
+    "import sys; sys.path.append(sys.argv[1]); "
+    "from paceline.run.warden import main; main(int(sys.argv[2]), sheltered=len(sys.argv) > 3)"
 )
 WARDEN_LATE_S = 30.0  # past all its own limits: it hangs
+
+
+_shelter: list[str] = []
+
+
+def shelter_wardens() -> None:
+    """Put a process between this one and its wardens from now on.
+
+    For a worker of Ray: when it is ended, Ray kills its children before anything else, and a warden that is killed
+    cannot end the tree it watches.
+    """
+    _shelter[:] = ["sheltered"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +95,7 @@ class _Link:
         home = str(Path(warden.__file__).parents[2])
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", BOOT, home, str(theirs.fileno())],
+                [sys.executable, "-I", "-S", "-c", BOOT, home, str(theirs.fileno()), *_shelter],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

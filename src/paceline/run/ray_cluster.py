@@ -107,8 +107,9 @@ class RayCluster:
             raise ClusterError(f"cannot keep Ray's logs: {error.strerror}: {error.filename}") from error
         for number in range(1, TRIES + 1):
             head = self._prepared(command)
+            share_s = (deadline - monotonic()) / (TRIES + 1 - number)
             try:
-                head.start(deadline, self._stopping)
+                head.start(deadline, self._stopping, share_s=share_s)
             except BaseException as error:
                 taken = self._end(head, self._directory / f"failed-{number}")
                 if not isinstance(error, ClusterError):

@@ -1,5 +1,6 @@
 """The one node of an entry's Ray cluster: `ray start` and all that it starts, under a warden of its own."""
 
+import math
 import re
 import threading
 from collections.abc import Callable, Mapping
@@ -19,6 +20,7 @@ TAIL_LINES = 2
 TAIL_LINE_CHARS = 300
 TAIL_BYTES = 8192
 POLL_S = 0.02
+LOOK_S = 1.0
 END_WAIT_S = 60.0
 
 _STAMP = re.compile(r"^\d{4}-\d\d-\d\d [\d:,]+\t[A-Z]+ \S+ -- ")
@@ -76,15 +78,24 @@ class Head:
     def usage(self) -> Usage | None:
         return self._exit.usage if self._exit else None
 
-    def start(self, deadline: float, stopping: Callable[[], bool]) -> None:
-        """Start it and wait until work can be given to it."""
+    def start(self, deadline: float, stopping: Callable[[], bool], *, share_s: float = math.inf) -> None:
+        """Start it and wait until work can be given to it.
+
+        A start that is not up after its share of the time is given up as soon as one of its ports turns out to be
+        somebody else's: Ray may wait for ever for a process of its own that could not have the port.
+        """
         begun = monotonic()
+        look_at = begun + share_s
         self._thread.start()
         while not self._ready:
             if self._exit is not None:
                 raise ClusterError(f"Ray did not start: {self._exit.message or 'it ended'}{self._said()}")
             if self._home.names_taken_port():
                 raise ClusterError("Ray did not start: another program was quicker to take its port")
+            if monotonic() >= look_at:
+                look_at = monotonic() + LOOK_S
+                if self._ports.held_by_others(leftovers.marked_by(self._command.env[RUN_ID])):
+                    raise ClusterError("Ray did not start: another program was quicker to take its port")
             if stopping():
                 raise ClusterError("stopped while its Ray cluster was starting")
             if monotonic() >= deadline:

@@ -4,13 +4,17 @@ import errno
 import random
 import socket
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+
+from paceline.run import tree
 
 LOOPBACK = "127.0.0.1"
 LOWEST_PORT = 20000  # above the ports that services are known by
 HIGHEST_PORT = 65535
 SMALLEST_CHOICE = 1000
+LISTENING = "0A"
 
 
 class Ports:
@@ -26,6 +30,12 @@ class Ports:
     def taken(self) -> list[int]:
         """Those that somebody listens on."""
         return sorted(number for number in self._numbers.values() if _is_taken(number))
+
+    def held_by_others(self, pids: Iterable[int]) -> list[int]:
+        """Those that a process other than these listens on; none where the system does not tell."""
+        listeners = {number: inode for number, inode in _listeners() if number in self._numbers.values()}
+        ours = {inode for pid in pids for inode in _sockets(pid)} if listeners else set()
+        return sorted(number for number, inode in listeners.items() if inode not in ours)
 
     def release(self) -> None:
         for lock in self._locks:
@@ -83,6 +93,24 @@ def _lock(number: int) -> socket.socket | None:
         lock.close()
         return None
     return lock
+
+
+def _listeners() -> Iterator[tuple[int, str]]:
+    """The ports that anybody listens on, each with the number of its socket."""
+    for name in ("/proc/net/tcp", "/proc/net/tcp6"):
+        for line in tree.read_proc(name).decode().splitlines()[1:]:
+            _, local, _, state, *_rest = fields = line.split()
+            if state == LISTENING:
+                yield int(local.rpartition(":")[2], 16), fields[9]
+
+
+def _sockets(pid: int) -> Iterator[str]:
+    """The numbers of a process's sockets."""
+    with suppress(OSError):  # it has just ended
+        for link in list(Path(f"/proc/{pid}/fd").iterdir()):
+            with suppress(OSError):  # closed since
+                if (name := link.readlink().name).startswith("socket:["):
+                    yield name[len("socket:[") : -1]
 
 
 def _is_taken(number: int) -> bool:

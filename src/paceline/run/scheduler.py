@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Protocol
 
 from paceline.model import Case, Record, Resources, Status
 
@@ -20,18 +21,42 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """What one running case holds: a slot of the pool and the GPUs it may see."""
+    """What one running case holds: a slot and the GPUs it may see; on a pool, a place on a node."""
 
     slot: int
     gpus: tuple[str, ...] = ()
+    node: str = ""
 
 
 RunCase = Callable[[Case, Grant], Record]
 SkipCase = Callable[[Case, str], Record]
 
 
+class Accounts(Protocol):
+    """Who keeps account of what running cases hold: of one machine, or of many."""
+
+    refresh_s: float | None
+    """How often to ask again although no case has ended; None if only the end of one makes room."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether no case runs; then the next one that is asked for must get a grant."""
+
+    @property
+    def has_free_slot(self) -> bool:
+        """Whether any case could run now."""
+
+    def take(self, case: Case) -> Grant | None:
+        """A grant for the case, or None while it does not fit beside what runs."""
+
+    def give_back(self, case: Case) -> None:
+        """The case has ended."""
+
+
 class Ledger:
-    """Keeps account of what running cases hold."""
+    """Keeps account of what running cases hold of one machine."""
+
+    refresh_s: float | None = None
 
     def __init__(self, capacity: Capacity, slots: int) -> None:
         self._capacity = capacity
@@ -88,8 +113,10 @@ class Ledger:
 class Scheduler:
     """Runs cases on a fixed number of threads, each with a slot of its own."""
 
-    def __init__(self, capacity: Capacity, jobs: int, run_case: RunCase, stop: threading.Event) -> None:
-        self._ledger = Ledger(capacity, jobs)
+    def __init__(
+        self, capacity: Capacity | Accounts, jobs: int, run_case: RunCase, stop: threading.Event
+    ) -> None:
+        self._ledger: Accounts = Ledger(capacity, jobs) if isinstance(capacity, Capacity) else capacity
         self._pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="case")
         self._run_case = run_case
         self._stop = stop
@@ -107,10 +134,10 @@ class Scheduler:
             yield from self._skip_hopeless(skip)
             self._start_what_fits()
             while not self._ledger.idle:
-                case, record = self._next_ended()
-                yield case, record
-                if not record.status.ok:
-                    yield from self._skip_hopeless(skip)
+                for case, record in self._next_ended():
+                    yield case, record
+                    if not record.status.ok:
+                        yield from self._skip_hopeless(skip)
                 self._start_what_fits()
 
     def _start_what_fits(self) -> None:
@@ -131,12 +158,16 @@ class Scheduler:
                     return case, grant
         return None
 
-    def _next_ended(self) -> tuple[Case, Record]:
-        case, future = self._ended.get()
+    def _next_ended(self) -> Iterator[tuple[Case, Record]]:
+        """The next case that ends; none if it is time to look for new room before."""
+        try:
+            case, future = self._ended.get(timeout=self._ledger.refresh_s)
+        except queue.Empty:
+            return
         self._ledger.give_back(case)
         record = future.result()
         self._statuses[case.name] = record.status
-        return case, record
+        yield case, record
 
     def _skip_hopeless(self, skip: SkipCase) -> Iterator[tuple[Case, Record]]:
         """Cases that need one that did not pass, and those that need them in turn."""

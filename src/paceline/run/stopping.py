@@ -4,10 +4,15 @@ import signal
 import threading
 from collections.abc import Callable, Iterable
 from types import FrameType, TracebackType
-
-from paceline.run.process import Warden
+from typing import Protocol
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Stoppable(Protocol):
+    """A warden, or a pool of machines; `stop` is called from a signal handler, so it takes no lock."""
+
+    def stop(self, now: bool = False) -> None: ...
 
 
 class Stopper:
@@ -16,7 +21,7 @@ class Stopper:
     `tell(again)` is called from the signal handler: it must take no lock.
     """
 
-    def __init__(self, wardens: Iterable[Warden], tell: Callable[[bool], None]) -> None:
+    def __init__(self, wardens: Iterable[Stoppable], tell: Callable[[bool], None]) -> None:
         self.event = threading.Event()
         self.signalled = False
         self._wardens = tuple(wardens)

@@ -314,8 +314,12 @@ def tell_of_crash(link: Link) -> None:
     sys.excepthook = hook
 
 
-def main(fd: int) -> None:
-    """Serve the runner until its end of the socket closes."""
+def main(fd: int, *, sheltered: bool = False) -> None:
+    """Serve the runner until its end of the socket closes; `sheltered`, from a child that outlives this process."""
+    if sheltered and (child := os.fork()):
+        os.close(fd)
+        os.waitpid(child, 0)
+        return
     os.chdir("/")
     become_subreaper()
     take_precedence()

@@ -5,11 +5,12 @@ agree to the last digit with an implementation that adds segment by segment.
 """
 
 from collections.abc import Iterable
-from math import isfinite
 from typing import Any
 
-from paceline.curate.alm.scan import Scan, WindowRules
-from paceline.curate.alm.segments import read_segments
+from paceline.curate.alm.ordered_scan import find_slots, scan_in_order
+from paceline.curate.alm.recording import Recording, WindowRules
+from paceline.curate.alm.scan import scan
+from paceline.curate.alm.segments import is_finite, read_segments
 from paceline.curate.errors import BadRecord, PipelineError
 from paceline.curate.stage import Stage
 from paceline.curate.task import Task
@@ -35,11 +36,13 @@ class ALMDataBuilderStage(Stage):
         drop_fields: str | Iterable[str] = "words",
         drop_fields_top_level: str | Iterable[str] = "words,segments",
     ) -> None:
-        if target_window_duration <= 0 or tolerance < 0:
-            raise PipelineError(
-                "alm_data_builder: target_window_duration must be positive, tolerance not negative"
-            )
         slack_s = target_window_duration * tolerance
+        if not (
+            target_window_duration > 0 and tolerance >= 0 and is_finite(target_window_duration + slack_s)
+        ):
+            raise PipelineError(
+                "alm_data_builder: target_window_duration must be positive and finite, tolerance not negative"
+            )
         self.min_sample_rate = min_sample_rate
         self.drop_fields_top_level = _names(drop_fields_top_level)
         self.rules = WindowRules(
@@ -62,17 +65,19 @@ class ALMDataBuilderStage(Stage):
         raw = entry.get("segments", [])
         segments = read_segments(raw)
         rate = entry.get("audio_sample_rate", 0)
-        if type(rate) not in (int, float) or not isfinite(rate):
+        if type(rate) not in (int, float) or not is_finite(rate):
             raise BadRecord("audio_sample_rate is not a number")
         stats = _new_stats(len(raw), segments.total_s, entry.get("swift_audio_filepath", ""), rate)
         if not rate >= self.min_sample_rate:
             stats["lost_sr"], stats["dur_lost_sr"] = len(raw), segments.total_s
             path = entry.get("audio_filepath")
             return {"audio_filepath": path, "windows": [], "stats": stats, "truncation_events": 0}
-        windows, truncation_events = Scan(self.rules, raw, segments, stats).run()
+        recording = Recording(self.rules, raw, segments, stats)
+        slots = find_slots(recording)
+        windows, events = scan(recording) if slots is None else scan_in_order(recording, slots)
         dropped = self.drop_fields_top_level
         output = {name: value for name, value in entry.items() if name not in dropped}
-        output["windows"], output["stats"], output["truncation_events"] = windows, stats, truncation_events
+        output["windows"], output["stats"], output["truncation_events"] = windows, stats, events
         return output
 
 

@@ -1,7 +1,7 @@
 """Of windows that overlap too much, the one nearer to the target length stays."""
 
-from collections.abc import Sequence
-from itertools import compress, pairwise
+from itertools import compress
+from operator import sub
 from typing import Any
 
 from paceline.curate.errors import PipelineError
@@ -9,6 +9,8 @@ from paceline.curate.stage import Stage
 from paceline.curate.task import Task
 
 Pair = tuple[float, float]
+# End, start, length, and how far that is from the target.
+Span = tuple[float, float, float, float]
 
 # Windows are matched with surviving pairs after rounding to this many decimals; what lies further apart than
 # twice the last one cannot round to the same number.
@@ -41,11 +43,20 @@ class ALMDataOverlapStage(Stage):
         windows = entry.get("windows")
         if not windows:
             return {**_NOTHING, **entry, **{name: entry.get(name, _new(name)) for name in _NOTHING}}
-        pairs, spoken = _pairs(windows)
-        survivors = _survivors(pairs, self.threshold, self.target_duration)
-        kept = _match(pairs, survivors)
-        lengths = [end - start for end, start in pairs]
-        kept_lengths = [pairs[index][0] - pairs[index][1] for index in survivors]
+        ends, starts, spoken = _times(windows)
+        pairs = list(zip(ends, starts, strict=True))
+        lengths = list(map(sub, ends, starts))
+        # Windows that start well apart, one after the other, are in order and have no doubles.
+        if min(map(sub, starts[1:], starts), default=1.0) > _NEAR_S:
+            kept = survivors = self._survivors(ends, starts, lengths)
+        else:
+            order = sorted(range(len(pairs)), key=lambda index: (starts[index], ends[index]))
+            survivors = [
+                order[place]
+                for place in self._survivors(*(_sort(order, of) for of in (ends, starts, lengths)))
+            ]
+            kept = _match(pairs, survivors)
+        kept_lengths = [lengths[index] for index in survivors]
         stats = entry.get("stats") or {}
         return {
             **entry,
@@ -59,6 +70,63 @@ class ALMDataOverlapStage(Stage):
             "manifest_filepath": stats.get("manifest_path"),
             "swift_filepath": stats.get("swift_path"),
         }
+
+    def _survivors(self, ends: list[float], starts: list[float], lengths: list[float]) -> list[int]:
+        """Which windows stay; they are in order of (start, end)."""
+        target_s, least_s = self.target_duration, min(lengths, default=0.0)
+        spans = list(zip(ends, starts, lengths, [abs(length - target_s) for length in lengths], strict=True))
+        if self.threshold > 0 and least_s > 0:
+            alive = _filter_near(spans, self.threshold, least_s)
+        else:
+            alive = _filter_any(spans, self.threshold)
+        return list(compress(range(len(spans)), alive))
+
+
+def _filter_any(spans: list[Span], threshold: float) -> list[bool]:
+    """Which spans stay: each is compared with all after it that begin before it ends."""
+    alive = [True] * len(spans)
+    for here, (end, _, length, distance) in enumerate(spans):
+        if not alive[here]:
+            continue
+        for there in range(here + 1, len(spans)):
+            if not alive[there]:
+                continue
+            other_end, other_start, other_length, other_distance = spans[there]
+            if other_start >= end:
+                break
+            shorter = other_length if other_length < length else length
+            common = end - other_start if end < other_end else other_length
+            if (common / shorter if shorter > 0 else 0.0) < threshold:
+                continue
+            if other_distance < distance or (other_distance == distance and length < other_length):
+                alive[here] = False
+                break
+            alive[there] = False
+    return alive
+
+
+def _filter_near(spans: list[Span], threshold: float, least_s: float) -> list[bool]:
+    """The same where every span has a length: what has too little in common with even the shortest ends the walk."""
+    alive = [True] * len(spans)
+    for here, (end, _, length, distance) in enumerate(spans):
+        if not alive[here]:
+            continue
+        for there in range(here + 1, len(spans)):
+            if not alive[there]:
+                continue
+            other_end, other_start, other_length, other_distance = spans[there]
+            common = end - other_start
+            if common / least_s < threshold:
+                break
+            if end >= other_end:
+                common = other_length
+            if common / (other_length if other_length < length else length) < threshold:
+                continue
+            if other_distance < distance or (other_distance == distance and length < other_length):
+                alive[here] = False
+                break
+            alive[there] = False
+    return alive
 
 
 _NOTHING: dict[str, Any] = {
@@ -79,53 +147,27 @@ def _new(name: str) -> Any:
     return [] if isinstance(default, list) else default
 
 
-def _pairs(windows: list[dict[str, Any]]) -> tuple[list[Pair], list[dict[str, Any]]]:
-    """(end, start) of every window that has segments, and those windows; nothing if a time is missing."""
-    filled = [window for window in windows if window.get("segments")]
+def _times(windows: list[dict[str, Any]]) -> tuple[list[float], list[float], list[dict[str, Any]]]:
+    """Ends and starts of all windows that have segments, and those windows; nothing if a time is missing."""
+    contents: list[Any] = [window.get("segments") for window in windows]
+    if not all(contents):
+        windows = list(compress(windows, contents))
+        contents = list(filter(None, contents))
     try:
-        return [(window["segments"][-1]["end"], window["segments"][0]["start"]) for window in filled], filled
+        ends = [segments[-1]["end"] for segments in contents]
+        return ends, [segments[0]["start"] for segments in contents], windows
     except KeyError:
-        return [], []
+        return [], [], []
 
 
-def _survivors(pairs: list[Pair], threshold: float, target_s: float) -> list[int]:
-    """Indices of the pairs that stay, by (start, end)."""
-    spans = [(start, end) for end, start in pairs]
-    order: Sequence[int] = range(len(pairs))
-    if spans != (ranked := sorted(spans)):
-        order = sorted(order, key=spans.__getitem__)
-        spans = ranked
-    alive = [True] * len(order)
-    for here, (start, end) in enumerate(spans):
-        if not alive[here]:
-            continue
-        length = end - start
-        distance = abs(length - target_s)
-        for there in range(here + 1, len(spans)):
-            if not alive[there]:
-                continue
-            other_start, other_end = spans[there]
-            if other_start >= end:
-                break
-            other_length = other_end - other_start
-            shorter = other_length if other_length < length else length
-            common = (end if end < other_end else other_end) - other_start
-            if (common / shorter if shorter > 0 else 0.0) < threshold:
-                continue
-            other_distance = abs(other_length - target_s)
-            if other_distance < distance or (other_distance == distance and length < other_length):
-                alive[here] = False
-                break
-            alive[there] = False
-    return list(compress(order, alive))
+def _sort(order: list[int], values: list[float]) -> list[float]:
+    return [values[index] for index in order]
 
 
 def _match(pairs: list[Pair], survivors: list[int]) -> list[int]:
     """The survivors and whatever rounds to the same times, in the windows' own order."""
     kept = set(survivors)
     starts = [start for _, start in pairs]
-    if not [1 for before, after in pairwise(starts) if after - before <= _NEAR_S]:
-        return sorted(kept)
     order = sorted(range(len(pairs)), key=starts.__getitem__)
     starts.sort()
     begin = 0

@@ -1,56 +1,62 @@
 """The segments of an entry as parallel lists, checked once, so that the window scan touches no dicts."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import isfinite
-from typing import Any
+from operator import sub
+from typing import Any, NamedTuple
 
 from paceline.curate.errors import BadRecord
 
 NO_SPEAKER = "no-speaker"
 _NUMBERS = frozenset((int, float))
-_OBJECTS = frozenset((dict,))
+_FLOATS = frozenset((float,))
 _LABELS = frozenset((str, type(None)))
 _NO_METRICS: dict[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Segments:
+class Segments(NamedTuple):
     """`total_s` is the sum of the lengths from left to right, as the statistics report it.
 
-    `uniform`: all times are floats, or all are integers, so equal sums also look equal when written.
+    `regular`: all times are floats, no segment ends before it starts, and none starts before the one before it.
     """
 
     starts: list[float]
     ends: list[float]
     lengths: list[float]
     speakers: list[Any]
+    labels: set[Any]
     bandwidths: list[float]
     total_s: float
-    uniform: bool
-
-    def columns(self) -> tuple[list[float], list[float], list[float], list[Any]]:
-        """Starts, ends, lengths and speakers."""
-        return self.starts, self.ends, self.lengths, self.speakers
+    regular: bool
 
 
 def read_segments(segments: Sequence[dict[str, Any]]) -> Segments:
     """The lists, or `BadRecord` for whatever would make a window wrong."""
-    if type(segments) is not list or not _OBJECTS.issuperset(map(type, segments)):
+    if type(segments) is not list:
         raise BadRecord("segments is not a list of objects")
     try:
         starts = [segment["start"] for segment in segments]
         ends = [segment["end"] for segment in segments]
-    except KeyError:
+    except (KeyError, TypeError):
         raise BadRecord(_first_incomplete(segments)) from None
     bandwidths = _read_bandwidths(segments)
-    speakers = [segment.get("speaker") for segment in segments]
-    _check_numbers("start", starts)
-    _check_numbers("end", ends)
+    speakers = _read_speakers(segments)
+    floats = _FLOATS.issuperset(map(type, starts + ends))
+    if not floats:
+        _check_numbers("start", starts)
+        _check_numbers("end", ends)
     if not _LABELS.issuperset(map(type, speakers)):
         _check_labels(speakers)
     lengths, total_s = _measure(starts, ends)
-    return Segments(starts, ends, lengths, speakers, bandwidths, total_s, len(set(map(type, lengths))) < 2)
+    regular = floats and min(lengths, default=0.0) >= 0 and starts == sorted(starts)
+    return Segments(starts, ends, lengths, speakers, set(speakers), bandwidths, total_s, regular)
+
+
+def _read_speakers(segments: Sequence[dict[str, Any]]) -> list[Any]:
+    try:
+        return [segment["speaker"] for segment in segments]
+    except KeyError:
+        return [segment.get("speaker") for segment in segments]
 
 
 def _read_bandwidths(segments: Sequence[dict[str, Any]]) -> list[float]:
@@ -59,7 +65,11 @@ def _read_bandwidths(segments: Sequence[dict[str, Any]]) -> list[float]:
     except (KeyError, TypeError):
         bandwidths = [_read_bandwidth(index, segment) for index, segment in enumerate(segments)]
     _check_numbers("metrics.bandwidth", bandwidths)
-    if not isfinite(sum(bandwidths)):
+    try:
+        finite = isfinite(sum(bandwidths))
+    except OverflowError:
+        finite = False
+    if not finite:
         _check_finite("metrics.bandwidth", bandwidths)
     return bandwidths
 
@@ -73,7 +83,7 @@ def _read_bandwidth(index: int, segment: dict[str, Any]) -> Any:
 
 def _measure(starts: list[float], ends: list[float]) -> tuple[list[float], float]:
     try:
-        lengths = [end - start for start, end in zip(starts, ends, strict=True)]
+        lengths = list(map(sub, ends, starts))
         total_s = sum(lengths)
         # Any NaN or infinity among the times survives the subtraction and the sum.
         if isfinite(total_s):
@@ -93,12 +103,16 @@ def _check_numbers(name: str, values: list[Any]) -> None:
 
 def _check_finite(name: str, values: list[float]) -> None:
     for index, value in enumerate(values):
-        try:
-            finite = isfinite(value)
-        except OverflowError:
-            finite = False
-        if not finite:
+        if not is_finite(value):
             raise BadRecord(f"segments[{index}].{name} is not a finite number")
+
+
+def is_finite(value: float) -> bool:
+    """Whether floats can hold it; integers may be too large for them."""
+    try:
+        return isfinite(value)
+    except OverflowError:
+        return False
 
 
 def _check_labels(speakers: list[Any]) -> None:
@@ -108,6 +122,8 @@ def _check_labels(speakers: list[Any]) -> None:
 
 
 def _first_incomplete(segments: Sequence[dict[str, Any]]) -> str:
+    if not all(isinstance(segment, dict) for segment in segments):
+        return "segments is not a list of objects"
     for index, segment in enumerate(segments):
         for field in ("start", "end"):
             if field not in segment:

@@ -17,7 +17,7 @@ from paceline.curate.collector import Sweeper, collector_paused
 from paceline.curate.errors import PipelineError, WorkerLost
 from paceline.curate.stage import Stage
 from paceline.curate.task import Outcome, Task, Unit
-from paceline.curate.work import plan_units, run_unit
+from paceline.curate.work import plan_units, run_unit, set_up
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -57,8 +57,7 @@ def _start_method() -> str:
 
 
 def _run_here(stages: Sequence[Stage], units: Iterator[Unit]) -> Iterator[Outcome]:
-    for stage in stages:
-        stage.setup()
+    set_up(stages)
     sweeper = Sweeper()
     for unit in units:
         outcomes = run_unit(stages, unit)
@@ -204,9 +203,8 @@ def _work(pipe: "Connection", stages: Sequence[Stage], inherited: Sequence["Conn
     # Outcomes hold no cycles, and passes over them cost more than making them.
     gc.freeze()
     gc.disable()
-    for stage in stages:
-        stage.setup()
     try:
+        set_up(stages)
         _serve(pipe, stages)
     except PipelineError as error:
         pipe.send(error)

@@ -11,7 +11,7 @@ from paceline.curate.collector import Sweeper, collector_paused
 from paceline.curate.errors import PipelineError
 from paceline.curate.stage import Stage
 from paceline.curate.task import Outcome, Unit
-from paceline.curate.work import run_unit
+from paceline.curate.work import run_unit, set_up
 
 Reply = tuple[Outcome, ...] | PipelineError
 
@@ -22,14 +22,20 @@ class UnitRunner:
     def __init__(self, stages: Sequence[Stage]) -> None:
         self._stages = stages
         self._sweeper = Sweeper()
-        for stage in stages:
-            stage.setup()
+        self._error: PipelineError | None = None
+        try:
+            set_up(stages)
+        except PipelineError as error:
+            # Told by the first unit: what an engine says of a worker that cannot start names neither stage nor reason.
+            self._error = error
 
     def ready(self) -> None:
         """Answers when the stages are set up."""
 
     def run(self, unit: Unit) -> Reply:
         """The outcomes, or the error that ends the run: as a value, lest the engine wrap or retry it."""
+        if self._error is not None:
+            return self._error
         try:
             with collector_paused():
                 return tuple(run_unit(self._stages, unit))

@@ -1,10 +1,13 @@
 """Cosmos-Xenna: units through one Xenna stage, streaming or as a batch."""
 
+import gc
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
+from uuid import uuid4
 
-from paceline.curate.errors import PipelineError
+from paceline.curate.errors import PipelineError, WorkerLost
+from paceline.curate.executors.ray_deaths import death_behind, settle
 from paceline.curate.executors.ray_session import ray_session
 from paceline.curate.executors.remote_work import Reply, UnitRunner
 from paceline.curate.stage import Stage
@@ -13,6 +16,8 @@ from paceline.curate.work import plan_units
 from paceline.errors import MissingExtra
 
 MODES = ("streaming", "batch")
+# As often the work is begun: a node that dies takes several workers with it, in one run.
+MAX_DEATHS = 3
 
 
 class XennaExecutor:
@@ -36,28 +41,73 @@ class XennaExecutor:
         units = list(listed)
         if not units:
             return
-        # Its monitor asks the dashboard for actors. Ray is connected before Xenna looks for a cluster: so it
-        # takes this one and does not search the machine, where it would stop at the sight of two.
-        with ray_session(dashboard=True):
-            for reply in _run(_import_xenna(), rest, units, self.mode):
+        # Ray is connected before Xenna looks for a cluster: so it takes this one and does not search the machine,
+        # where it would stop at the sight of two.
+        with ray_session() as ray:
+            for reply in _run_until_done(ray, rest, units, self.mode):
                 if isinstance(reply, PipelineError):
                     raise reply
                 yield from reply
 
 
+def _run_until_done(ray: Any, stages: Sequence[Stage], units: Sequence[Unit], mode: str) -> list[Reply]:
+    """All replies; Xenna gives up when a worker dies and keeps nothing, so everything is done again."""
+    notes = WorkNotes(uuid4().hex)
+    xenna = _import_xenna()
+    said = ""
+    for attempt in range(MAX_DEATHS):
+        try:
+            # Who works on what is only noted when it has begun to matter.
+            return _run(xenna, stages, units, mode, notes if attempt else None)
+        except (ray.exceptions.RayError, RuntimeError) as error:
+            if (death := death_behind(ray, error)) is None:
+                raise
+            where = notes.read(getattr(death, "actor_id", None)) or f"one of {len(units)} units"
+            said = f"while one worked on {where}: {str(death).strip().splitlines()[0]}"
+            # They hold on to the actors of the run, which would keep their CPUs.
+            del death
+        gc.collect()
+        settle(ray)
+    raise WorkerLost(f"workers of Xenna died in {MAX_DEATHS} runs, at last {said}")
+
+
+class WorkNotes:
+    """What each actor works on, kept by the cluster so that it outlives the actor."""
+
+    def __init__(self, token: str) -> None:
+        self.token = token
+
+    def write(self, unit: Unit) -> None:
+        import ray
+        from ray.experimental.internal_kv import _internal_kv_put
+
+        _internal_kv_put(f"{self.token}:{ray.get_runtime_context().get_actor_id()}", unit.label)
+
+    def read(self, actor_id: str | None) -> str:
+        from ray.experimental.internal_kv import _internal_kv_get
+
+        return (_internal_kv_get(f"{self.token}:{actor_id}") or b"").decode()
+
+
 def _import_xenna() -> Any:
     try:
         from cosmos_xenna.pipelines import v1
+        from cosmos_xenna.pipelines.private import monitoring
         from loguru import logger
     except ModuleNotFoundError:
         raise MissingExtra("the xenna executor", "xenna") from None
     # It tells of each of its steps, and Ray of its connecting again; a run that works is to be quiet.
     logger.disable("cosmos_xenna")
+    # For these steps its monitor asks a dashboard for actors, 40,000 at once: one that many clusters do not have, and
+    # others answer with an error.
+    monitoring.get_ray_actors = lambda state="ALIVE": []
     logging.getLogger("ray._private.worker").setLevel(logging.ERROR)
     return v1
 
 
-def _run(xenna: Any, stages: Sequence[Stage], units: Sequence[Unit], mode: str) -> list[Reply]:
+def _run(
+    xenna: Any, stages: Sequence[Stage], units: Sequence[Unit], mode: str, notes: WorkNotes | None
+) -> list[Reply]:
     quiet = xenna.VerbosityLevel.NONE
     streaming = mode == "streaming"
     config = xenna.PipelineConfig(
@@ -69,11 +119,13 @@ def _run(xenna: Any, stages: Sequence[Stage], units: Sequence[Unit], mode: str) 
         monitoring_verbosity_level=quiet,
         mode_specific=xenna.StreamingSpecificSpec(executor_verbosity_level=quiet) if streaming else None,
     )
-    spec = xenna.PipelineSpec(input_data=list(units), stages=[_xenna_stage(xenna, stages)], config=config)
+    spec = xenna.PipelineSpec(
+        input_data=list(units), stages=[_xenna_stage(xenna, stages, notes)], config=config
+    )
     return xenna.run_pipeline(spec) or []
 
 
-def _xenna_stage(xenna: Any, stages: Sequence[Stage]) -> Any:
+def _xenna_stage(xenna: Any, stages: Sequence[Stage], notes: WorkNotes | None) -> Any:
     cpus = max(stage.resources.cpus for stage in stages)
     gpus = max(stage.resources.gpus for stage in stages)
 
@@ -92,6 +144,11 @@ def _xenna_stage(xenna: Any, stages: Sequence[Stage]) -> Any:
             self._runner = UnitRunner(stages)
 
         def process_data(self, in_data: list[Unit]) -> list[Reply] | None:
-            return [self._runner.run(unit) for unit in in_data]
+            return [self._run(unit) for unit in in_data]
+
+        def _run(self, unit: Unit) -> Reply:
+            if notes is not None:
+                notes.write(unit)
+            return self._runner.run(unit)
 
     return UnitStage()

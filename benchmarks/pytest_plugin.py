@@ -1,0 +1,126 @@
+"""What the pytest plugin costs a trivial test, as ratios measured in one run.
+
+    python benchmarks/pytest_plugin.py                    some minutes
+    python benchmarks/pytest_plugin.py --tests 500 --repeats 3    for a first look
+
+The CPU seconds of whole runs of pytest, taken in turn: one test, and many. What a test costs is their difference over
+the number of tests, so what a run costs once (imports, a look at the machine, opening the history) is shown apart.
+"""
+
+import argparse
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One way to write and run trivial tests."""
+
+    name: str
+    argument: str
+    body: str
+    options: tuple[str, ...] = ()
+
+
+PEDANTIC = "assert benchmark.pedantic(sum, args=((1, 2),), rounds=1, iterations=1) == 3"
+BARE = Kind(name="bare test", argument="", body="assert sum((1, 2)) == 3")
+KINDS = (
+    BARE,
+    Kind(name="bench, switched off", argument="bench", body="assert bench(sum, (1, 2)) == 3"),
+    Kind(
+        name="bench(rounds=1, warmup=0)",
+        argument="bench",
+        body="assert bench(sum, (1, 2), rounds=1, warmup=0) == 3",
+        options=("--benchmark",),
+    ),
+    Kind(
+        name="with benchmark_time",
+        argument="benchmark_time",
+        body="with benchmark_time:\n        assert sum((1, 2)) == 3",
+        options=("--benchmark",),
+    ),
+    Kind(
+        name="pytest-benchmark pedantic(1, 1)",
+        argument="benchmark",
+        body=PEDANTIC,
+    ),
+    Kind(
+        name="… with --benchmark-json",
+        argument="benchmark",
+        body=PEDANTIC,
+        options=("--benchmark-json=theirs.json",),
+    ),
+)
+
+
+def write_tests(path: Path, kind: Kind, count: int) -> None:
+    tests = (f"def test_{number}({kind.argument}):\n    {kind.body}\n" for number in range(count))
+    path.write_text("\n\n".join(tests))
+
+
+def cpu_s(directory: Path, kind: Kind, file: Path) -> float:
+    """User and system seconds of one run of pytest."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", file.name, *kind.options]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.run(command, cwd=directory, check=True, env=environment(), **quiet)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
+
+
+def environment() -> dict[str, str]:
+    """Bytecode is written and used, as on any user's machine; results go beside the tests."""
+    left_out = {"PYTHONDONTWRITEBYTECODE", "PACELINE_DB"}
+    return {name: value for name, value in os.environ.items() if name not in left_out}
+
+
+def measure(directory: Path, kind: Kind, count: int) -> tuple[float, float]:
+    """Seconds of a run of one test, and seconds of each further one."""
+    position = KINDS.index(kind)
+    one, many = directory / f"test_one_{position}.py", directory / f"test_many_{position}.py"
+    for file, tests in ((one, 1), (many, count)):
+        if not file.exists():
+            write_tests(file, kind, tests)
+            cpu_s(directory, kind, file)  # compiles it, makes the database, fills the caches
+    once_s = cpu_s(directory, kind, one)
+    return once_s, (cpu_s(directory, kind, many) - once_s) / (count - 1)
+
+
+def table(readings: dict[Kind, Sequence[tuple[float, float]]]) -> list[str]:
+    medians = {
+        kind: (statistics.median(one for one, _ in taken), statistics.median(each for _, each in taken))
+        for kind, taken in readings.items()
+    }
+    bare_once_s, bare_each_s = medians[BARE]
+    lines = [f"{'what':34} {'each test':>10} {'beside bare':>12} {'a run of one':>13} {'beside bare':>12}"]
+    for kind, (once_s, each_s) in medians.items():
+        lines.append(
+            f"{kind.name:34} {each_s * 1e3:7.3f} ms {each_s / bare_each_s:10.2f} x "
+            f"{once_s * 1e3:10.0f} ms {once_s / bare_once_s:10.2f} x"
+        )
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--tests", type=int, default=2000, help="tests of a long run (default %(default)s)")
+    parser.add_argument("--repeats", type=int, default=7, help="runs of each kind (default %(default)s)")
+    arguments = parser.parse_args()
+    shared_memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=shared_memory if shared_memory.is_dir() else None) as made:
+        readings: dict[Kind, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
+        for _ in range(arguments.repeats):
+            for kind, taken in readings.items():
+                taken.append(measure(Path(made), kind, arguments.tests))
+    print("\n".join(table(dict(readings))))
+
+
+if __name__ == "__main__":
+    main()

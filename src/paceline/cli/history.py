@@ -1,0 +1,56 @@
+"""`paceline history`: the database of all results."""
+
+from importlib import import_module
+
+import click
+
+# Name → module with a function of that name, one line of help. Listing them imports none.
+COMMANDS = {
+    "list": ("history_show", "List the cases in the history, or its sessions."),
+    "log": ("history_log", "Show how a metric of a case went, with a sparkline."),
+    "import": ("history_add", "Add sessions, databases and other tools' results."),
+    "merge": ("history_add", "Join databases, such as those of CI jobs."),
+    "alias": ("history_edit", "Let what was recorded under an old name belong to a new one."),
+    "reset": ("history_edit", "Begin a new epoch of a case: its numbers mean something else from now on."),
+    "prune": ("history_edit", "Remove old sessions."),
+    "export": ("history_show", "Write measurements to a CSV, JSON or Parquet file."),
+    "query": ("history_show", "Ask in SQL; nothing can be changed."),
+    "pull": ("history_remote", "Add what a database in an object store has to the one here."),
+    "push": ("history_remote", "Add what the database here has to one in an object store."),
+}
+
+EPILOG = """\b
+Examples:
+  paceline history log sort wall_s             one metric of one case
+  paceline history import results/             all sessions of a results directory
+  paceline history merge all.db job-*.db       the databases of CI jobs into one
+  paceline history query "SELECT * FROM measurement LIMIT 5"
+  paceline history push s3://bench/benchmark.db
+
+\b
+The database is --db, else PACELINE_DB, else history.url of ./paceline.yaml, else ./benchmark.db:
+a file of SQLite, or postgresql://USER@HOST/DATABASE. 'paceline run' records into it by itself.
+"""
+
+
+class LazyHistory(click.Group):
+    """Knows its commands by name and line of help, and imports the one that is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"paceline.cli.{COMMANDS[cmd_name][0]}")
+        found = getattr(module, f"{cmd_name}_command")
+        return found if isinstance(found, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group("history", cls=LazyHistory, epilog=EPILOG)
+def command() -> None:
+    """Look at the results of all sessions, and keep their database."""

@@ -1,0 +1,36 @@
+"""Every result remembered: an index over the sessions' files that can be rebuilt from them, in SQLite or PostgreSQL."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from paceline.errors import HistoryError
+from paceline.history.session_info import Added, SessionInfo
+from paceline.history.urls import find_url
+
+if TYPE_CHECKING:
+    from paceline.history.series import Epoch, Point, Series
+    from paceline.history.store import Store, open_store
+
+__all__ = [
+    "Added",
+    "Epoch",
+    "HistoryError",
+    "Point",
+    "Series",
+    "SessionInfo",
+    "Store",
+    "find_url",
+    "open_store",
+]
+
+# SQLAlchemy costs a quarter of a second: it is imported by whoever opens a database, not by who asks for its name.
+_LATER = {
+    **dict.fromkeys(("Epoch", "Point", "Series"), "paceline.history.series"),
+    **dict.fromkeys(("Store", "open_store"), "paceline.history.store"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_LATER[name]), name)

@@ -1,0 +1,262 @@
+"""A connection to SQLite or PostgreSQL, and the few things that differ between them."""
+
+# ruff: noqa: S608 - only names of our own are put into statements, never values
+
+import logging
+import os
+import sqlite3
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, NullPool, Table, create_engine, event
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from paceline.errors import HistoryError
+from paceline.history.urls import Target, check_driver
+
+log = logging.getLogger(__name__)
+
+BUSY_TIMEOUT_S = 60
+"""How long a writer waits for the others; each holds the lock for some milliseconds."""
+CONNECT_TIMEOUT_S = 30
+
+# Any number will do that other programs on the same server do not take for their locks.
+_ADVISORY_LOCK = 7_205_321_944_118_201
+_CACHE_KIB = 32 * 1024
+_MMAP_BYTES = 1 << 30
+_AT_ONCE = 2000
+_WORTH_A_COPY = 20
+
+Row = tuple[Any, ...]
+
+
+class Database:
+    """One connection, used by one thread: transactions, and rows without the cost of objects."""
+
+    def __init__(self, target: Target, engine: Engine, *, read_only: bool) -> None:
+        self.target = target
+        self.read_only = read_only
+        self._begin = "BEGIN"
+        if target.path:
+            event.listen(engine, "begin", self._say_begin)
+        self._engine = engine
+        with translated(target):
+            self.connection: Connection = engine.connect()
+        driver = self.connection.connection.driver_connection
+        self._driver: Any = driver
+        self.dialect: str = engine.dialect.name
+
+    @property
+    def is_sqlite(self) -> bool:
+        return self.dialect == "sqlite"
+
+    @property
+    def driver(self) -> Any:
+        """The connection of `sqlite3` or `psycopg` itself."""
+        return self._driver
+
+    def close(self) -> None:
+        self.connection.close()
+        self._engine.dispose()
+
+    def _say_begin(self, connection: Connection) -> None:
+        connection.exec_driver_sql(self._begin)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """A transaction that no other writer overlaps; all of it is seen by others, or nothing."""
+        if self.read_only:
+            raise HistoryError(f"{self.target} was opened for reading only")
+        self._begin = "BEGIN IMMEDIATE"
+        with translated(self.target), self.connection.begin():
+            if not self.is_sqlite:
+                self.rows("SELECT pg_advisory_xact_lock(?)", (_ADVISORY_LOCK,))
+            yield
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """A transaction that sees one moment of the database."""
+        self._begin = "BEGIN"
+        with translated(self.target), self.connection.begin():
+            if not self.is_sqlite:
+                self.rows("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield
+
+    def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """All rows of a statement whose parameters are written as `?`; none for one that returns none."""
+        cursor = self._driver.cursor()
+        cursor.execute(self._spelled(sql), parameters)
+        found: list[Row] = cursor.fetchall() if cursor.description else []
+        return found
+
+    def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Row]:
+        """The rows of a statement, some in memory at a time; only within a transaction."""
+        cursor = self._driver.cursor() if self.is_sqlite else self._driver.cursor(name="stream")
+        with closing(cursor):
+            cursor.execute(self._spelled(sql), parameters)
+            while rows := cursor.fetchmany(_AT_ONCE):
+                yield from rows
+
+    def many(self, sql: str, rows: Sequence[Row]) -> None:
+        """One statement for each row of parameters."""
+        if rows:
+            self._driver.cursor().executemany(self._spelled(sql), rows)
+
+    def insert(self, table: Table, rows: Sequence[Row]) -> None:
+        """New rows, by the fastest way the database has; values in the order of the table's columns."""
+        if not rows:
+            return
+        names = [column.name for column in table.columns]
+        if self.is_sqlite or len(rows) < _WORTH_A_COPY:
+            marks = ", ".join("?" * len(names))
+            self.many(f'INSERT INTO "{table.name}" ({", ".join(names)}) VALUES ({marks})', rows)
+            return
+        statement = f'COPY "{table.name}" ({", ".join(names)}) FROM STDIN'
+        with self._driver.cursor().copy(statement) as copy:
+            for row in rows:
+                copy.write_row(row)
+
+    def version(self) -> tuple[int, int] | None:
+        """A value that changes when anybody writes; None where that is not known."""
+        if not self.is_sqlite:
+            return None
+        ((by_others,),) = self.rows("PRAGMA data_version")
+        return by_others, self._driver.total_changes
+
+    def _spelled(self, sql: str) -> str:
+        return sql if self.is_sqlite else sql.replace("?", "%s")
+
+
+def connect(target: Target, *, create: bool, read_only: bool) -> Database:
+    """Open a file, or a connection to a server."""
+    engine = (
+        _sqlite_engine(target, target.path, create=create, read_only=read_only)
+        if target.path
+        else _postgres_engine(target)
+    )
+    return Database(target, engine, read_only=read_only)
+
+
+def _sqlite_engine(target: Target, path: Path, *, create: bool, read_only: bool) -> Engine:
+    if not path.exists():
+        if read_only or not create:
+            raise HistoryError(
+                f"no history at {path}: 'paceline run' makes one, or name another with --db or PACELINE_DB"
+            )
+        with translated(target):
+            path.parent.mkdir(parents=True, exist_ok=True)
+    address = readable_address(path) if read_only else f"{path.as_uri()}?mode={'rwc' if create else 'rw'}"
+
+    def open_file() -> sqlite3.Connection:
+        connection = sqlite3.connect(address, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+        _set_pragmas(connection, read_only=read_only)
+        return connection
+
+    return create_engine("sqlite+pysqlite://", creator=open_file, poolclass=NullPool)
+
+
+def readable_address(path: Path) -> str:
+    """How to open a file that is only to be read.
+
+    If we may, as one that could be written: only then can SQLite undo what a killed writer began, and remove the files
+    that readers share. Where nobody can write, it must not look for them.
+    """
+    writable = os.access(path.parent, os.W_OK)
+    mode = (
+        "mode=rw"
+        if writable and os.access(path, os.W_OK)
+        else "mode=ro"
+        if writable
+        else "mode=ro&immutable=1"
+    )
+    return f"{path.as_uri()}?{mode}"
+
+
+def _set_pragmas(connection: sqlite3.Connection, *, read_only: bool) -> None:
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}")
+    # A lost file system may lose the last transactions, never the database; the sessions' files have them.
+    connection.execute("PRAGMA synchronous = NORMAL")
+    if read_only:
+        connection.execute("PRAGMA query_only = ON")
+
+
+def use_wal(database: Database) -> None:
+    """Let readers and a writer work side by side, where the file system can; kept in the file for ever."""
+    if database.is_sqlite:
+        ((mode,),) = database.rows("PRAGMA journal_mode")
+        if mode != "wal":
+            database.rows("PRAGMA journal_mode = WAL")
+
+
+def _postgres_engine(target: Target) -> Engine:
+    check_driver(target)
+    return create_engine(
+        target.url,
+        poolclass=NullPool,
+        connect_args={"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "paceline"},
+    )
+
+
+# Of PostgreSQL's own states: connection lost, not authorised, no such database, shut down, no privilege.
+_NOT_REACHED = ("08", "28", "3D", "57P", "42501")
+_HINTS = {
+    "database is locked": "another process has been writing for minutes: wait for it, or end it",
+    "file is not a database": "name another file with --db or PACELINE_DB",
+    "attempt to write a readonly database": "make the file and its directory writable",
+    "unable to open database file": "look whether its directory is there and may be written to",
+    "database or disk is full": "make room on the disk",
+    "disk I/O error": "look at the disk and its free space",
+    "malformed": "the file is damaged: make a new one with 'paceline history import' from the sessions' files",
+}
+
+
+@contextmanager
+def translated(target: Target) -> Iterator[None]:
+    """Turn what a user can act on into an error of one line; the rest is a bug and keeps its traceback."""
+    try:
+        yield
+    except DBAPIError as error:
+        raise_as_told(target, error.orig or error)
+        raise
+    except OSError as error:
+        raise HistoryError(f"{target}: {error.strerror or error}") from error
+    except Exception as error:
+        raise_as_told(target, error)
+        raise
+
+
+def raise_as_told(target: Target, error: BaseException) -> None:
+    """Raise what the driver says of a lock, a disk or a server; return if it is none of these."""
+    names = {cls.__name__ for cls in type(error).__mro__}
+    text = (str(error).strip().splitlines() or [""])[0]
+    if isinstance(error, sqlite3.DatabaseError):
+        hint = next((hint for words, hint in _HINTS.items() if words in text), "")
+        if hint:
+            raise HistoryError(f"{target}: {text}: {hint}") from error
+    elif "OperationalError" in names or "InsufficientPrivilege" in names:
+        state = getattr(error, "sqlstate", None) or ""
+        is_far = not state or state.startswith(_NOT_REACHED)
+        hint = ": look whether the server runs and lets this user in" if is_far else ""
+        raise HistoryError(f"{target}: {text}{hint}") from error
+
+
+def driver_errors() -> tuple[type[Exception], ...]:
+    """All that SQLAlchemy and the drivers in use raise, for who must go on whatever they say."""
+    psycopg = sys.modules.get("psycopg")
+    return (SQLAlchemyError, sqlite3.Error, *((psycopg.Error,) if psycopg else ()))
+
+
+def chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
+    """The items in lists of at most this many."""
+    chunk: list[Any] = []
+    for item in items:
+        chunk.append(item)
+        if len(chunk) >= size:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk

@@ -1,0 +1,99 @@
+"""A session's files, which are the truth, as what the history takes."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from paceline.errors import SessionError
+from paceline.history.session_info import SessionInfo, session_id
+from paceline.model import Record
+from paceline.record import codec, layout
+from paceline.record.directory import SessionDir, sessions
+from paceline.record.events import read_events
+from paceline.record.packages import PACKAGES
+
+_KEPT_FACTS = ("run_reason", "viewer_url", "command_line")
+_CI_ADDRESSES = ("CI_JOB_URL", "BUILD_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL")
+
+
+class SessionFiles(NamedTuple):
+    """A session as `Store.add` takes it; the records are read one by one."""
+
+    session: SessionInfo
+    environment: Mapping[str, Any]
+    records: Iterator[Record]
+
+
+def find_sessions(path: Path) -> list[Path]:
+    """The session at a path, or all sessions of the results directory at it, oldest first."""
+    if layout.is_session(path):
+        return [path]
+    return sessions(path)[::-1] if path.is_dir() else []
+
+
+def read_session(path: Path, place: str = "") -> SessionFiles:
+    """What a session has written so far: its name and start make its id, so reading it again gives the same.
+
+    `place` is where it is kept, if that is not where its files are now.
+    """
+    if not layout.is_session(path):
+        raise SessionError(f"no session at {path}: 'paceline list' shows those of a results directory")
+    environment = _environment(path)
+    return SessionFiles(_session_info(path, environment, place), environment, _records(path))
+
+
+def _session_info(path: Path, environment: Mapping[str, Any], place: str) -> SessionInfo:
+    name, started_at = _started(path)
+    git = environment.get("config_git") or environment.get("git") or {}
+    return SessionInfo(
+        id=session_id(name, started_at),
+        name=name,
+        started_at=started_at,
+        revision=str(git.get("revision", "")),
+        branch=str(git.get("branch", "")),
+        directory=place or str(path.absolute()),
+        ci_run_url=ci_run_url(environment.get("variables", {})),
+        meta={name: environment[name] for name in _KEPT_FACTS if name in environment},
+    )
+
+
+def _started(path: Path) -> tuple[str, str]:
+    """Name and start by the first event; a directory may have been renamed since."""
+    for event in read_events(path / layout.EVENTS):
+        if event.get("event") == "session_started":
+            return str(event.get("session", path.name)), str(event.get("time", ""))
+    starts = (record.started_at for record in _records(path))
+    return path.name, min((start for start in starts if start), default="")
+
+
+def _records(path: Path) -> Iterator[Record]:
+    """The record of each case, and those of earlier attempts, which were moved aside."""
+    for entry, record in SessionDir.open(path).stored_records():
+        for file in sorted((entry / layout.ATTEMPTS).glob(f"attempt-*/{layout.RECORD}")):
+            earlier = codec.read_record(file)
+            if earlier is not None and earlier.attempt != record.attempt:
+                yield earlier
+        yield record
+
+
+def _environment(path: Path) -> dict[str, Any]:
+    try:
+        data = codec.load((path / "environment.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(data, dict):
+        return {}
+    try:
+        packages = (path / PACKAGES).read_text(errors="replace").splitlines()
+    except OSError:
+        packages = []
+    return {**data, "packages": packages}
+
+
+def ci_run_url(variables: Mapping[str, Any]) -> str:
+    """The page of the CI job, by the variables that it was given."""
+    parts = [variables.get(f"GITHUB_{name}") for name in ("SERVER_URL", "REPOSITORY", "RUN_ID")]
+    if all(parts):
+        server, repository, run = parts
+        return f"{server}/{repository}/actions/runs/{run}"
+    return next((str(variables[name]) for name in _CI_ADDRESSES if variables.get(name)), "")

@@ -1,0 +1,77 @@
+"""Which database is meant."""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import unquote
+
+from paceline.errors import HistoryError, MissingExtra
+
+DEFAULT = "benchmark.db"
+VARIABLE = "PACELINE_DB"
+
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
+_PASSWORD = re.compile(r"(?<=://)([^/@:\s]*):([^/@\s]*)@")
+_POSTGRES = frozenset({"postgresql", "postgres", "postgresql+psycopg"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A database: a file of SQLite, or else a server's URL for SQLAlchemy."""
+
+    url: str
+    path: Path | None = None
+
+    def __str__(self) -> str:
+        return str(self.path) if self.path else without_password(self.url.replace("+psycopg", "", 1))
+
+
+def find_url(
+    explicit: str | None, config_url: str | None = None, environ: Mapping[str, str] | None = None
+) -> str:
+    """The database to use: the one asked for, that of the environment, of the configuration, or the default."""
+    environ = os.environ if environ is None else environ
+    return explicit or environ.get(VARIABLE) or config_url or DEFAULT
+
+
+def parse_target(url: str | Path) -> Target:
+    """A file name or URL as what to connect to."""
+    text = str(url)
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        return _file(Path(text.removeprefix("sqlite:") if text.startswith("sqlite:") else text))
+    name = scheme[1].lower()
+    if name in ("sqlite", "sqlite+pysqlite", "file"):
+        # Three slashes begin a relative path and four an absolute one, as SQLAlchemy has it.
+        rest = text[scheme.end() :].partition("?")[0]
+        return _file(Path(rest if name == "file" else rest.removeprefix("/")))
+    if name in _POSTGRES:
+        return Target(url=f"postgresql+psycopg://{text[scheme.end() :]}")
+    known = "a file, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
+    raise HistoryError(f"{without_password(text)!r} is no database that the history knows: give {known}")
+
+
+def _file(path: Path) -> Target:
+    if str(path) in ("", ".", ":memory:"):
+        raise HistoryError("the history needs a file or a server: give it a name, such as benchmark.db")
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow links
+    return Target(url=f"sqlite:///{absolute}", path=absolute)
+
+
+def check_driver(target: Target) -> None:
+    """Raise if what it takes to talk to the database is not installed; a quick look that imports nothing."""
+    if target.path is None and find_spec("psycopg") is None:
+        raise MissingExtra(f"the history at {target}", "postgres")
+
+
+def passwords_in(url: str | None) -> tuple[str, ...]:
+    """The password of a URL, as it is and as it is written there."""
+    found = _PASSWORD.search(url or "")
+    return (unquote(found[2]), found[2]) if found else ()
+
+
+def without_password(url: str) -> str:
+    return _PASSWORD.sub(r"\1:***@", url)

@@ -1,0 +1,147 @@
+"""One runner a session, whatever machine it is on: taken, kept by heartbeats, taken over from the dead."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from object_store import s3
+from paceline.errors import SessionError
+from paceline.record import store_lock
+from paceline.record.object_store import ObjectStore
+from paceline.record.store_lock import StoreLock
+
+__all__ = ["s3"]
+
+NAME = "night/.lock"
+
+
+@pytest.fixture(params=["s3", "memory"])
+def store(request: pytest.FixtureRequest) -> ObjectStore:
+    url = request.getfixturevalue("s3") if request.param == "s3" else f"memory://{uuid.uuid4().hex}"
+    return ObjectStore(f"{url}/results")
+
+
+@pytest.fixture
+def take(store: ObjectStore) -> Iterator[Callable[..., StoreLock]]:
+    """Makes locks, with a heartbeat so slow that only the test's own steps count, and lets go of them."""
+    taken: list[StoreLock] = []
+
+    def take_one(heartbeat_s: float = 1000.0, stale_s: float = 2000.0) -> StoreLock:
+        lock = StoreLock(store, NAME, heartbeat_s=heartbeat_s, stale_s=stale_s)
+        lock.take()
+        taken.append(lock)
+        return lock
+
+    yield take_one
+    for lock in taken:
+        lock.release()
+
+
+def wait_for(happened: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def held_by(store: ObjectStore, **owner: object) -> None:
+    """A lock as a runner elsewhere left it."""
+    store.write(
+        NAME, json.dumps({"host": "elsewhere", "pid": 17, "machine": "another boot", **owner}).encode()
+    )
+
+
+def test_a_second_runner_is_told_who_is_first(store: ObjectStore, take: Callable[..., StoreLock]) -> None:
+    first = take()
+    with pytest.raises(SessionError) as caught:
+        take()
+    assert f"session night in {store.url} is being run by process {os.getpid()} on" in str(caught.value)
+    assert "taken for dead after 2000 s" in str(caught.value)
+    assert first.is_held()
+    first.release()
+    assert store.read(NAME) is None
+    assert take().is_held()
+
+
+def test_no_secret_is_in_the_lock(store: ObjectStore, take: Callable[..., StoreLock]) -> None:
+    take()
+    owner = json.loads(store.read(NAME) or b"")
+    assert set(owner) == {"host", "pid", "runner", "machine", "process_started", "time"}
+
+
+def test_a_silent_holder_is_taken_over_and_notices(
+    store: ObjectStore, take: Callable[..., StoreLock]
+) -> None:
+    silent = take()
+    other = StoreLock(store, NAME, heartbeat_s=1000, stale_s=-1)
+    other.take()
+    assert silent.is_held()  # It has no reason to ask yet.
+    silent._beat()
+    assert not silent.is_held() and f"process {os.getpid()}" in silent.lost
+    silent.release()
+    assert store.read(NAME) is not None  # It is not ours to remove.
+    other.release()
+    assert store.read(NAME) is None
+
+
+def test_a_holder_that_slept_too_long_asks_first(store: ObjectStore, take: Callable[..., StoreLock]) -> None:
+    slept = take(stale_s=0)
+    StoreLock(store, NAME, heartbeat_s=1000, stale_s=-1).take()
+    assert not slept.is_held()
+
+
+def test_heartbeats_go_on_by_themselves(store: ObjectStore, take: Callable[..., StoreLock]) -> None:
+    lock = take(heartbeat_s=0.01)
+    first = store.read(NAME)
+    wait_for(lambda: store.read(NAME) != first)
+    assert lock.is_held()
+    lock.release()
+    assert store.read(NAME) is None
+
+
+def test_a_holder_elsewhere_is_only_dead_when_it_is_silent(
+    store: ObjectStore, take: Callable[..., StoreLock]
+) -> None:
+    held_by(store)
+    with pytest.raises(SessionError, match="process 17 on elsewhere"):
+        take()
+    assert take(stale_s=-1).is_held()
+
+
+def test_a_dead_process_of_this_machine_is_taken_over_at_once(
+    store: ObjectStore, take: Callable[..., StoreLock]
+) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    held_by(store, pid=ended.pid, machine=store_lock._machine(), process_started="12345")
+    assert take().is_held()
+
+
+def test_another_process_with_the_number_of_a_dead_one(
+    store: ObjectStore, take: Callable[..., StoreLock]
+) -> None:
+    held_by(store, pid=os.getpid(), machine=store_lock._machine(), process_started="1")
+    assert take().is_held()
+
+
+@pytest.mark.parametrize("rubbish", [b"", b"\xff{", b"[]", b"{}"])
+def test_a_damaged_lock_counts_as_held(
+    store: ObjectStore, take: Callable[..., StoreLock], rubbish: bytes
+) -> None:
+    store.write(NAME, rubbish)
+    with pytest.raises(SessionError, match="another process"):
+        take()
+    assert take(stale_s=-1).is_held()
+
+
+def test_a_lock_that_was_removed_by_hand_is_lost(store: ObjectStore, take: Callable[..., StoreLock]) -> None:
+    lock = take()
+    store.remove([NAME])
+    lock._beat()
+    assert lock.lost == "another process"

@@ -1,0 +1,129 @@
+"""What comes home from a node: everything, masked where it is ours to mask, and nothing outside of its directory."""
+
+import json
+import os
+import tempfile
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.record.redact import Redactor
+from paceline.run.ray_pool_return import LENGTH_BYTES, LiveLog, new_output, pack_entry, unpack_entry
+
+NAMES = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=8)
+
+
+def archive_of(directory: Path) -> BytesIO:
+    packed = BytesIO()
+    pack_entry(directory, packed)
+    packed.seek(0)
+    return packed
+
+
+def made_up(*heads: tuple[dict[str, object], bytes]) -> BytesIO:
+    """An archive as a hostile node might send it."""
+    parts = []
+    for head, content in heads:
+        parts.append(json.dumps(head).encode() + b"\n")
+        if "mode" in head:
+            parts.append(len(content).to_bytes(LENGTH_BYTES, "big") + content + bytes(LENGTH_BYTES))
+    return BytesIO(b"".join(parts))
+
+
+@given(
+    st.dictionaries(NAMES.filter(lambda name: name not in (".", "..")), st.binary(max_size=100), max_size=5)
+)
+def test_files_come_home_as_they_were(files: dict[str, bytes]) -> None:
+    with tempfile.TemporaryDirectory() as there, tempfile.TemporaryDirectory() as home:
+        (Path(there) / "inner").mkdir()
+        for name, content in files.items():
+            (Path(there) / "inner" / name).write_bytes(content)
+        assert unpack_entry(archive_of(Path(there)), Path(home), Redactor()) == []
+        assert {path.name: path.read_bytes() for path in (Path(home) / "inner").iterdir()} == files
+
+
+def test_links_modes_and_large_files_come_home(tmp_path: Path) -> None:
+    there, home = tmp_path / "there", tmp_path / "home"
+    (there / "attempts/repeat-1/logs").mkdir(parents=True)
+    home.mkdir()
+    (there / "stdouterr.log").symlink_to("attempts/repeat-1/logs/stdouterr.log")
+    (there / "attempts/repeat-1/logs/stdouterr.log").write_text("said")
+    content = os.urandom(5 << 20)
+    (there / "large").write_bytes(content)
+    (there / "large").chmod(0o755)
+    os.mkfifo(there / "pipe")
+    os.link(there / "large", there / "same")
+    assert unpack_entry(archive_of(there), home, Redactor()) == []
+    assert (home / "stdouterr.log").read_text() == "said"
+    assert (home / "large").read_bytes() == (home / "same").read_bytes() == content
+    assert os.access(home / "large", os.X_OK) and not (home / "pipe").exists()
+
+
+def test_logs_are_masked_and_results_are_not(tmp_path: Path) -> None:
+    there, home = tmp_path / "there", tmp_path / "home"
+    for name in ("logs", "ray_cluster/logs", "benchmark_results"):
+        (there / name).mkdir(parents=True)
+        (there / name / "text").write_text("the word is open-sesame")
+    home.mkdir()
+    assert unpack_entry(archive_of(there), home, Redactor(["open-sesame"])) == []
+    assert (
+        (home / "logs/text").read_text() == (home / "ray_cluster/logs/text").read_text() == "the word is ***"
+    )
+    assert (home / "benchmark_results/text").read_text() == "the word is open-sesame"
+
+
+@pytest.mark.parametrize(
+    "heads",
+    [
+        [({"name": "../evil", "mode": 0o644}, b"x")],
+        [({"name": "a/../../evil", "mode": 0o644}, b"x")],
+        [({"name": "/tmp/evil-of-a-test", "mode": 0o644}, b"x")],
+        [({"name": "up", "link": ".."}, b""), ({"name": "up/evil", "mode": 0o644}, b"x")],
+        [({"name": "away", "link": "/"}, b""), ({"name": "away/evil", "mode": 0o644}, b"x")],
+        [
+            ({"name": "a", "is_dir": True}, b""),
+            ({"name": "a/here", "link": ".."}, b""),
+            ({"name": "a/here/up", "link": "../.."}, b""),
+            ({"name": "a/here/up/evil", "mode": 0o644}, b"x"),
+        ],
+    ],
+)
+def test_nothing_lands_outside(tmp_path: Path, heads: list[tuple[dict[str, object], bytes]]) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    good: tuple[dict[str, object], bytes] = ({"name": "good", "mode": 0o644}, b"y")
+    left = unpack_entry(made_up(*heads, good), home, Redactor())
+    assert left and all("leads out of the directory" in text for text in left)
+    assert (home / "good").read_bytes() == b"y"
+    outside = {path for path in tmp_path.rglob("*") if not path.is_relative_to(home)}
+    assert outside == set() and not Path("/tmp/evil-of-a-test").exists()
+
+
+def test_our_own_files_are_not_taken_from_a_node(tmp_path: Path) -> None:
+    heads = [({"name": name, "mode": 0o644}, b"{}") for name in ("record.json", "results.jsonl", "other")]
+    assert unpack_entry(made_up(*heads), tmp_path, Redactor()) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_what_is_in_the_way_is_told(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    heads = [({"name": "logs", "mode": 0o644}, b"x"), ({"name": "fine", "mode": 0o644}, b"y")]
+    assert unpack_entry(made_up(*heads), tmp_path, Redactor()) == ["logs (Is a directory)"]
+    assert (tmp_path / "fine").read_bytes() == b"y"
+
+
+def test_live_output_is_masked_across_pieces_and_kept(tmp_path: Path) -> None:
+    there, home = tmp_path / "there", tmp_path / "home"
+    (there / "logs").mkdir(parents=True)
+    log = LiveLog(home, Redactor(["open-sesame"]))
+    for text in ("begin\nopen-", "sesame\n", "50%\r100%\n"):
+        with (there / "logs/stdouterr.log").open("a") as file:
+            file.write(text)
+        for name, chunk in new_output(there, log.seen, 1 << 20).items():
+            log.add(name, chunk)
+    assert new_output(there, log.seen, 1 << 20) == {}
+    assert (home / "logs/stdouterr.log").read_bytes() == b"begin\n***\n50%\r100%\n"
+    assert log.tail(3) == ["begin", "***", "100%"] and log.tail(0) == []
