@@ -238,7 +238,8 @@ def _environ(gpus: Sequence[str]) -> dict[str, str]:
     kept = {
         name: value
         for name, value in os.environ.items()
-        if name.startswith(_KEPT) or not (name.startswith("RAY_") or (name in _RAYS_OWN and name not in names))
+        if name.startswith(_KEPT)
+        or not (name.startswith("RAY_") or (name in _RAYS_OWN and name not in names))
     }
     return {**kept, "CUDA_VISIBLE_DEVICES": ",".join(gpus)}
 
