@@ -24,7 +24,7 @@ Floats = NDArray[np.float64]
 Noise = Callable[[np.random.Generator, int], Floats]
 SPREAD = 0.02
 RECORDED = Path(__file__).with_name("timings.json")
-_BLOCK = 40  # Recorded noise is drawn in pieces of this length, so that it keeps its correlation.
+_BLOCK = 5  # A night sees the machine in one state: recorded noise is drawn in short pieces.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
