@@ -9,7 +9,6 @@ A p-value is that of the largest of all scores of a series without changes: it a
 derivation and measured error rates are in docs/statistics.md.
 """
 
-import bisect
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,8 @@ from paceline.judge.confirmation import confirm
 from paceline.judge.intervals import LONGEST_SERIES, SHORTEST_SEGMENT, Floats, intervals
 
 _SHORTEST_SERIES = 2 * SHORTEST_SEGMENT + 2
-_HOP = LONGEST_SERIES // 2
+_HOP = LONGEST_SERIES * 3 // 4
+_INSIDE = (LONGEST_SERIES - _HOP) // 2
 _SAME_PLACE = 5
 _SCREEN = 0.75  # The first look lets pass what the second, sharper one decides.
 _ALARMS_PER_POINT = 4e-4
@@ -57,7 +57,7 @@ def change_points(values: Iterable[float]) -> tuple[ChangePoint, ...]:
 def windows(length: int) -> list[tuple[int, int]]:
     """The parts of a series that are judged by themselves: the whole of one that is not very long.
 
-    They overlap by half. All but the last are the same however much longer the series grows.
+    They overlap. All but the last are the same however much longer the series grows.
     """
     count = max(math.ceil((length - LONGEST_SERIES) / _HOP), 0)
     return [(k * _HOP, min(k * _HOP + LONGEST_SERIES, length)) for k in range(count + 1)]
@@ -68,7 +68,7 @@ def joined(found: Sequence[Sequence[Shift]], length: int) -> tuple[ChangePoint, 
     shifts: list[Shift] = []
     begin = -1
     for number, part in enumerate(found):
-        border = (number + 1) * _HOP + _HOP // 2 if number < len(found) - 1 else length + _SAME_PLACE
+        border = (number + 1) * _HOP + _INSIDE if number < len(found) - 1 else length + _SAME_PLACE
         shifts += [shift for shift in part if begin < shift.index < border - _SAME_PLACE]
         # Where the halves meet, a change may be seen on either side: the one that saw more speaks.
         begin = border + _SAME_PLACE
@@ -134,13 +134,14 @@ def _candidates(series: Floats) -> list[int]:
     looked_at = intervals()
     scores, best = looked_at.scores(np.concatenate(([0.0], np.cumsum(series)))[::-1])
     outstanding = np.flatnonzero(best >= _SCREEN * _threshold(length) * long_run_deviation(series))
-    chosen: list[int] = []
-    for interval in outstanding[np.argsort(-best[outstanding])].tolist():
-        begin, end = (length - distance for distance in looked_at.bounds[interval])
-        next_chosen = bisect.bisect_right(chosen, begin)
-        if next_chosen == len(chosen) or chosen[next_chosen] >= end:
-            bisect.insort(chosen, length - looked_at.split_of(interval, scores))
-    return chosen
+    begin, end = looked_at.reaches[outstanding], looked_at.ends[outstanding]
+    chosen = []
+    while len(outstanding):
+        split = looked_at.split_of(int(outstanding[best[outstanding].argmax()]), scores)
+        chosen.append(length - split)
+        without = np.flatnonzero((begin <= split) | (end >= split))
+        outstanding, begin, end = outstanding[without], begin[without], end[without]
+    return sorted(chosen)
 
 
 def _relative(before: Floats, after: Floats) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 from paceline.judge.intervals import SHORTEST_SEGMENT, Floats
 from paceline.judge.level_shifts import LevelShifts
 
-_SAME_CORRELATION = 0.02
+_SAME_CORRELATION = 0.03
 _MOST_MOVES = 3
 _TINY = 1e-12
 _CHOSEN = 6.0  # Squared errors that a step at the best of many places explains by chance.
@@ -86,28 +86,39 @@ def _on_a_line(
 
 def _held(shifts: LevelShifts, steps: list[int], length: int, threshold: float) -> dict[int, float]:
     """Steps that hold against the noise between the others, with their scores."""
-    needed, used, moves = threshold**2, -1.0, 0
-    fits: list[tuple[int, float] | None] = [None] * len(steps)
+    used, moves = -1.0, 0
+    fits: dict[tuple[int, int], tuple[int, float]] = {}
     while steps:
         edges = [0, *steps, length]
         variance, correlation = shifts.noise(edges)
         if abs(correlation - used) > _SAME_CORRELATION:
             shifts.whiten(correlation)
-            used, fits = correlation, [None] * len(steps)
-        found = [fit or shifts.best_step(edges[i], edges[i + 2]) for i, fit in enumerate(fits)]
-        weakest = min(range(len(steps)), key=lambda i: found[i][1])
-        if found[weakest][1] >= needed * variance:
-            moved = [place for place, _ in found]
+            used, fits = correlation, {}
+        around = list(zip(edges, edges[2:], strict=False))
+        fits |= {place: shifts.best_step(*place) for place in around if place not in fits}
+        explained = [fits[place][1] for place in around]
+        weak = _weakest(explained, threshold**2 * variance)
+        if not weak:
+            moved = [fits[place][0] for place in around]
             if moved != steps and moves < _MOST_MOVES and _apart(moved):
-                steps, moves, fits = moved, moves + 1, [None] * len(steps)
+                steps, moves = moved, moves + 1
                 continue
-            scores = _scores(shifts, edges, [explained for _, explained in found], variance, used)
-            weakest = min(range(len(steps)), key=scores.__getitem__)
-            if scores[weakest] >= threshold:
+            scores = _scores(shifts, edges, explained, variance, used)
+            weak = _weakest(scores, threshold)
+            if not weak:
                 return dict(zip(steps, scores, strict=True))
-        fits = [None if abs(i - weakest) == 1 else fit for i, fit in enumerate(found)]
-        del steps[weakest], fits[weakest]
+        steps = [step for i, step in enumerate(steps) if i not in weak]
     return {}
+
+
+def _weakest(scores: list[float], needed: float) -> set[int]:
+    """Those below what is needed and below their neighbours, which may be stronger when these are gone."""
+    bounded = [math.inf, *scores, math.inf]
+    return {
+        i
+        for i, score in enumerate(scores)
+        if score < needed and score < bounded[i] and score <= bounded[i + 2]
+    }
 
 
 def _apart(steps: list[int]) -> bool:
@@ -158,13 +169,16 @@ def _abrupt(steps: Steps, threshold: float) -> dict[int, float]:
     if not scores:
         return scores
     variance, correlation = shifts.noise(edges)
-    shifts.whiten(correlation)
-    beside = [
-        shifts.against_line(*_around(begin, step, end, alone=len(scores) == 1), step)
+    around = [
+        _around(begin, step, end, alone=len(scores) == 1)
         for begin, step, end in zip(edges, edges[1:], edges[2:], strict=False)
     ]
-    usual = statistics.median(gain for gain, _ in beside)
-    if usual <= (-_CHOSEN * variance if len(scores) > 2 else 0.0):
+    usual = -_CHOSEN * variance if len(scores) > 2 else 0.0
+    # A look that costs little first.
+    if statistics.median(shifts.line_gain(*place) for place in around) <= usual / (1 - correlation) ** 2:
+        return scores
+    beside = [shifts.against_line(*place, correlation) for place in around]
+    if statistics.median(gain for gain, _ in beside) <= usual:
         return scores
     needed = threshold**2 * variance
     return {
@@ -172,8 +186,9 @@ def _abrupt(steps: Steps, threshold: float) -> dict[int, float]:
     }
 
 
-def _around(begin: int, step: int, end: int, *, alone: bool) -> tuple[int, int]:
+def _around(begin: int, step: int, end: int, *, alone: bool) -> tuple[int, int, int]:
     """Where to compare a step with a line: within the nearer halves of its segments, in which a wave is straight."""
     if alone:
-        return begin, end
-    return step - max((step - begin) // 2, SHORTEST_SEGMENT), step + max((end - step) // 2, SHORTEST_SEGMENT)
+        return begin, step, end
+    before, after = (max(size // 2, SHORTEST_SEGMENT) for size in (step - begin, end - step))
+    return step - before, step, step + after

@@ -9,7 +9,7 @@ import numpy as np
 from paceline.judge.changes import ChangePoint, Shift, change_points, joined, shifts_within, windows
 from paceline.judge.intervals import Floats
 
-_PAYS_FROM = 4_000_000  # Points; with fewer, starting processes takes longer than they save.
+_PAYS_FROM = 500_000  # Points; with fewer, starting processes takes longer than they save.
 _CHUNK = 64
 
 

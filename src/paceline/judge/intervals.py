@@ -11,6 +11,7 @@ SHORTEST_SEGMENT = 3
 LONGEST_SERIES = 1024
 _SHORTEST_INTERVAL = 2 * SHORTEST_SEGMENT + 2
 _GROWTH = 1.5  # Each length is this much longer than the one before; neighbours of a length overlap by half.
+_SPLITS = 128
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -31,8 +32,8 @@ class Intervals:
     weight_middle: Floats
     weight_end: Floats
     first_split: Integers
-    bounds: tuple[tuple[int, int], ...]
     reaches: Integers
+    ends: Integers
 
     def scores(self, from_end: Floats) -> tuple[Floats, Floats]:
         """How far the two sides of each split lie apart, in units of the noise, and the best of each interval.
@@ -58,7 +59,7 @@ class Intervals:
 def intervals() -> Intervals:
     """The intervals to look at."""
     bounds = sorted(bound for size in _sizes() for bound in _placed(size))
-    splits = [np.arange(begin - SHORTEST_SEGMENT, end + SHORTEST_SEGMENT - 1, -1) for begin, end in bounds]
+    splits = [_splits(begin, end) for begin, end in bounds]
     counts = [len(part) for part in splits]
     middle = np.concatenate(splits)
     begin = np.repeat([begin for begin, _ in bounds], counts)
@@ -74,8 +75,8 @@ def intervals() -> Intervals:
         weight_middle=weight_begin + weight_end,
         weight_end=weight_end,
         first_split=np.concatenate(([0], np.cumsum(counts))),
-        bounds=tuple(bounds),
         reaches=np.array([begin for begin, _ in bounds]),
+        ends=np.array([end for _, end in bounds]),
     )
 
 
@@ -85,6 +86,12 @@ def _sizes() -> list[int]:
         sizes.append(math.floor(size))
         size *= _GROWTH
     return sizes
+
+
+def _splits(begin: int, end: int) -> Integers:
+    """Where to split an interval: everywhere, or at some places of a long one, as they are refined later."""
+    stride = max((begin - end) // _SPLITS, 1)
+    return np.arange(begin - SHORTEST_SEGMENT, end + SHORTEST_SEGMENT - 1, -stride)
 
 
 def _placed(size: int) -> list[tuple[int, int]]:

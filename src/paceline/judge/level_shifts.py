@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from paceline.judge.intervals import SHORTEST_SEGMENT, Floats
+from paceline.judge.intervals import LONGEST_SERIES, SHORTEST_SEGMENT, Floats
 
 _HIGHEST_CORRELATION = 0.9
 _CAUTION = 0.3  # Added to the estimated correlation, in units of its standard error: being too sure is worse.
@@ -18,6 +18,7 @@ _LIKE_A_LINE = 0.8
 _NEAR = 20
 _LONGEST_LAG = 5
 _TINY = 1e-12
+_DESCENDING = np.arange(LONGEST_SERIES - 1, -1, -1, dtype=float)
 _TRUSTED_ELSEWHERE = 10.0  # The noise of the whole series counts as much as this many points near a step.
 
 
@@ -32,8 +33,9 @@ class LevelShifts:
         self._sums: list[float] = self._cumulated.tolist()
         self._squares: list[float] = _cumulated(values * values).tolist()
         self._products: list[float] = [0.0, *_cumulated(values[1:] * values[:-1]).tolist()]
+        self._moments: list[float] = _cumulated(values * np.arange(self.length)).tolist()
         self._correlation = -1.0
-        self._innovations = self._innovation_sums = values
+        self._innovation_sums = self._projected = values
 
     def mean(self, begin: int, end: int) -> float:
         return (self._sums[end] - self._sums[begin]) / (end - begin)
@@ -69,45 +71,58 @@ class LevelShifts:
 
     def whiten(self, correlation: float) -> None:
         """Take this correlation of neighbours for granted from now on."""
+        innovations = np.zeros(self.length)
+        np.subtract(self._values[1:], correlation * self._values[:-1], out=innovations[1:])
+        sums = _cumulated(innovations)
         self._correlation = correlation
-        self._innovations = np.empty(self.length)
-        self._innovations[0] = 0.0
-        np.subtract(self._values[1:], correlation * self._values[:-1], out=self._innovations[1:])
-        self._innovation_sums = _cumulated(self._innovations)
+        self._innovation_sums = sums
+        self._projected = correlation * innovations - (1 - correlation) * sums[:-1]
 
     def best_step(self, begin: int, end: int) -> tuple[int, float]:
-        """Where one step explains [begin, end) best, and the sum of squares that it explains."""
-        size, kept = end - begin, 1 - self._correlation
-        places = slice(begin + SHORTEST_SEGMENT, end - SHORTEST_SEGMENT + 1)
-        after = np.arange(size - 1 - SHORTEST_SEGMENT, SHORTEST_SEGMENT - 2, -1, dtype=float)
-        sums = self._innovation_sums
-        last = float(sums[end])
-        first = 1 - self._correlation**2
-        level_norm = first + kept**2 * (size - 1)
-        level_fit = (first * self._items[begin] + kept * (last - float(sums[begin + 1]))) / level_norm
-        overlap = kept + kept**2 * after
-        fit = self._correlation * self._innovations[places]
-        fit += kept * (last - sums[places])
-        fit -= overlap * level_fit
-        explained = fit * fit / (1 - kept + overlap - overlap * overlap / level_norm)
-        best = int(explained.argmax())
-        return begin + SHORTEST_SEGMENT + best, float(explained[best])
+        """Where one step explains [begin, end) best, and the sum of squares that it explains.
 
-    def against_line(self, begin: int, end: int, step: int) -> tuple[float, float]:
+        Level and step are turned into innovations: with k = 1 − ρ, the level is √(1 − ρ²) at the first point and k
+        after it; the step is 1 at its place and k after it.
+        """
+        kept, size = 1 - self._correlation, end - begin
+        first = 1 - self._correlation**2
+        last = float(self._innovation_sums[end])
+        level_norm = first + kept**2 * (size - 1)
+        level_fit = first * self._items[begin] + kept * (last - float(self._innovation_sums[begin + 1]))
+        level_fit /= level_norm
+        after = _DESCENDING[-(size - SHORTEST_SEGMENT) : len(_DESCENDING) - SHORTEST_SEGMENT + 1]
+        fit = after * (-(kept**2) * level_fit)
+        fit += self._projected[begin + SHORTEST_SEGMENT : end - SHORTEST_SEGMENT + 1]
+        fit += kept * (last - level_fit)
+        # The step's norm less what it has in common with the level: 1 + k² n − (k + k² n)² / level_norm.
+        norm = after * (-(kept**4) / level_norm)
+        norm += kept**2 - 2 * kept**3 / level_norm
+        norm *= after
+        norm += 1 - kept**2 / level_norm
+        fit *= fit
+        fit /= norm
+        best = int(fit.argmax())
+        return begin + SHORTEST_SEGMENT + best, float(fit[best])
+
+    def line_gain(self, begin: int, step: int, end: int) -> float:
+        """What a straight line explains of [begin, end) more than the step, correlation left aside."""
+        before, after, size = step - begin, end - step, end - begin
+        total = self._sums[end] - self._sums[begin]
+        rise = (self._sums[end] - self._sums[step]) - total * after / size
+        tilt = self._moments[end] - self._moments[begin] - (begin + end - 1) / 2 * total
+        return tilt * tilt * 12 / (size * (size**2 - 1)) - rise * rise * size / (before * after)
+
+    def against_line(self, begin: int, step: int, end: int, correlation: float) -> tuple[float, float]:
         """What a straight line explains of [begin, end) more than the step, and what the step adds to the line."""
-        size, correlation = end - begin, self._correlation
-        level, line, jump, values = _whitened(
-            np.array(
-                [np.ones(size), np.arange(size), np.arange(size) >= step - begin, self._values[begin:end]]
-            ),
-            correlation,
-        )
+        time = np.arange(begin, end, dtype=float)
+        rows = np.array([np.ones(end - begin), time, time >= step, self._values[begin:end]])
+        level, line, jump, values = _whitened(rows, correlation)
         line = line - level * (float(level @ line) / float(level @ level))
         jump = jump - level * (float(level @ jump) / float(level @ level))
         by_line = float(line @ values) ** 2 / float(line @ line)
         by_step = float(jump @ values) ** 2 / float(jump @ jump)
         jump = jump - line * (float(line @ jump) / float(line @ line))
-        return by_line - by_step, float(jump @ values) ** 2 / max(float(jump @ jump), 1e-12)
+        return by_line - by_step, float(jump @ values) ** 2 / max(float(jump @ jump), _TINY)
 
     def slope(self, edges: Sequence[int]) -> float:
         """The drift a point that all segments share."""
