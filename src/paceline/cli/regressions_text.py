@@ -66,7 +66,7 @@ def _incident(name: str, members: list[tuple[StoredFinding, str]]) -> Iterator[s
 
 def _row(one: StoredFinding, bars: str) -> tuple[str, ...]:
     variant = f" ({one.series.variant})" if one.series.variant else ""
-    p_value = f"{one.p_value:.0e}" if one.p_value < 0.001 else f"{one.p_value:.3f}"
+    p_value = f"{one.p_value:.3f}" if one.p_value >= 0.001 else f"{one.p_value:.0e}" if one.p_value else "0"
     told = (one.id, visible(one.series.case + variant), visible(one.series.metric), one.verdict)
     return (*told, change_text(one), p_value, one.state, bars)
 
