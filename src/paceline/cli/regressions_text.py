@@ -75,7 +75,7 @@ def _bars(store: Store, one: StoredFinding, places: dict[str, int]) -> str:
     """The values around the change."""
     for series in store.iter_series(cases=[one.series.case], metrics=[one.series.metric], judged_only=True):
         if series_key(series) == one.series:
-            points = ordered_points(series, places)
+            points = ordered_points(series.points, places)
             at = next((i for i, point in enumerate(points) if point.record_id == one.at_record), len(points))
             window = points[max(0, at - _WINDOW) : at + _WINDOW]
             return sparkline([point.value for point in window]) if window else ""
