@@ -179,6 +179,8 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         "high": plain(finding.high),
         "evidence": plain(finding.evidence),
         "message": finding.message,
+        "id": finding.id,
+        "state": finding.state,
     }
 
 
