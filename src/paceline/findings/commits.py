@@ -49,7 +49,9 @@ class Repository:
         full = self._full_names(wanted)
         if not full:
             return {}
-        listed = self._ask("rev-list", "--date-order", "--reverse", "--stdin", feed=sorted(set(full.values())))
+        listed = self._ask(
+            "rev-list", "--date-order", "--reverse", "--stdin", feed=sorted(set(full.values()))
+        )
         places = {name: place for place, name in enumerate(listed)}
         return {short: places[name] for short, name in full.items() if name in places}
 

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 from paceline.findings.commits import Repository
 from paceline.findings.incidents import group
@@ -23,7 +22,7 @@ from paceline.history.findings import (
     write_marks,
 )
 from paceline.history.marks import case_marks
-from paceline.history.series import Point
+from paceline.history.series import Point, Series
 from paceline.judge import select_discoveries
 
 FALSE_DISCOVERIES = 0.05
@@ -42,6 +41,10 @@ class Detected:
     findings: int
 
 
+Cause = tuple[SeriesKey, int]
+"""Which change of which series."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
     """The changes of a series that are worth a word; whether each is believed if it was not known before."""
@@ -57,22 +60,30 @@ def detect(store: Store, repository: Repository | None = None) -> Detected:
     marks = _new_marks(store, places)
     if not marks:
         return Detected(cases=0, series=0, findings=0)
-    judged = [judge_series(series, places) for series in _series_of(store, marks)]
-    found = _believed(judged)
-    suspects = _Suspects(store, repository)
     with store.database.reading():
         stored = _by_series(read_findings(store.database, cases=tuple(marks), withdrawn=True))
+    judged = [_judge(series, places, stored) for series in _series_of(store, marks)]
+    found = _believed(judged)
     # Looking for causes asks git and the history, so it is done before the lock is taken.
-    prepared = {one.judged.key: [suspects.of(one.judged, change) for change in one.changes] for one in found}
+    causes = _find_causes(store, repository, found, stored)
     with store.database.writing():
         stored = _by_series(read_findings(store.database, cases=tuple(marks), withdrawn=True))
-        updated = list(_updated(found, stored, prepared))
-        others = [one for one in read_findings(store.database) if one.series.case not in marks]
+        updated = list(_updated(found, stored, causes))
         standing = [one for one in updated if one.stands]
+        others = (one for one in read_findings(store.database) if one.series.case not in marks and one.stands)
         grouped = {one.id: one for one in group([*others, *standing], places)}
         write_findings(store.database, [grouped.get(one.id, one) for one in updated])
         write_marks(store.database, marks)
     return Detected(cases=len(marks), series=len(judged), findings=len(standing))
+
+
+def _judge(
+    series: Series, places: dict[str, int], stored: Mapping[SeriesKey, Sequence[StoredFinding]]
+) -> Judged:
+    """The series judged; without its points, which are many, if there is nothing to say about it."""
+    judged = judge_series(series, places)
+    is_quiet = not judged.found and judged.key not in stored
+    return replace(judged, points=()) if is_quiet else judged
 
 
 def known_places(store: Store, repository: Repository | None) -> dict[str, int]:
@@ -91,10 +102,16 @@ def _new_marks(store: Store, places: dict[str, int]) -> dict[str, str]:
     with store.database.reading():
         now = {case: f"{_DETECTOR}:{order}:{mark}" for case, mark in case_marks(store.database).items()}
         known = read_marks(store.database)
-    return {case: mark for case, mark in now.items() if known.get(case) != mark}
+    changed = {case: mark for case, mark in now.items() if known.get(case) != mark}
+    if places:
+        return changed
+    # Searched before with a repository at hand, and nothing new since: its order was the better one.
+    return {
+        case: mark for case, mark in changed.items() if known.get(case) != mark.replace(":time:", ":commits:")
+    }
 
 
-def _series_of(store: Store, marks: Mapping[str, str]) -> Iterator[Any]:
+def _series_of(store: Store, marks: Mapping[str, str]) -> Iterator[Series]:
     return store.iter_series(cases=tuple(marks), judged_only=True)
 
 
@@ -119,19 +136,37 @@ def _by_series(findings: Iterable[StoredFinding]) -> dict[SeriesKey, list[Stored
     return grouped
 
 
+def _find_causes(
+    store: Store,
+    repository: Repository | None,
+    found: Sequence[_Found],
+    stored: Mapping[SeriesKey, Sequence[StoredFinding]],
+) -> dict[Cause, tuple[Suspect, ...]]:
+    """What may have caused each change that will be told of."""
+    suspects = _Suspects(store, repository)
+    causes: dict[Cause, tuple[Suspect, ...]] = {}
+    for one in found:
+        matched = match(stored.get(one.judged.key, ()), one.judged, one.changes)
+        for change, believed in zip(one.changes, one.believed, strict=True):
+            before = matched.get(change.index)
+            if before or believed:
+                causes[one.judged.key, change.index] = suspects.of(one.judged, change, before)
+    return causes
+
+
 def _updated(
     found: Sequence[_Found],
     stored: dict[SeriesKey, list[StoredFinding]],
-    prepared: Mapping[SeriesKey, Sequence[tuple[Suspect, ...]]],
+    causes: Mapping[Cause, tuple[Suspect, ...]],
 ) -> Iterator[StoredFinding]:
     """All findings of the series as they are now: new ones, known ones placed anew, and those that stand no more."""
     for one in found:
         known = stored.pop(one.judged.key, [])
         matched = match(known, one.judged, one.changes)
-        for change, believed, suspects in zip(one.changes, one.believed, prepared[one.judged.key], strict=True):
+        for change, believed in zip(one.changes, one.believed, strict=True):
             before = matched.get(change.index)
             if before or believed:
-                yield _finding(one.judged, change, before, suspects)
+                yield _finding(one.judged, change, before, causes.get((one.judged.key, change.index), ()))
         kept = {finding.id for finding in matched.values()}
         for finding in known:
             if finding.id not in kept:
@@ -191,9 +226,12 @@ class _Suspects:
         self._repository = repository
         self._environment = lru_cache(maxsize=256)(store.environment)
 
-    def of(self, judged: Judged, change: Change) -> tuple[Suspect, ...]:
+    def of(self, judged: Judged, change: Change, before: StoredFinding | None) -> tuple[Suspect, ...]:
         good, bad = judged.points[change.last_good], judged.points[change.first_bad]
-        found = list(commit_suspects(self._repository, _place(good), _place(bad)))
+        bracket = _place(good), _place(bad)
+        if before and self._repository is None and (before.last_good, before.first_bad) == bracket:
+            return before.suspects  # perhaps found with a repository at hand, which knew the commits
+        found = list(commit_suspects(self._repository, *bracket))
         if good.environment_id != bad.environment_id:
             environments = self._environment(good.environment_id), self._environment(bad.environment_id)
             found += environment_suspects(*environments)

@@ -51,7 +51,7 @@ def _shared(one: Bracket, other: Bracket) -> Bracket | None:
     """The stretch that two brackets share: after the later of the last good points, up to the earlier first bad."""
     if one[0][0] != other[0][0]:
         return None
-    begin, end = max(one[0], other[0]), min(one[1], other[1])  # type: ignore[type-var]
+    begin, end = max(one[0], other[0]), min(one[1], other[1])
     return (begin, end) if begin < end else None
 
 

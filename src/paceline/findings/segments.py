@@ -1,5 +1,6 @@
 """A series cut into the stretches between its changes: their levels, and how surely each change is placed."""
 
+import itertools
 import math
 import statistics
 from collections.abc import Sequence
@@ -78,9 +79,11 @@ def judge_series(series: Series, places: dict[str, int]) -> Judged:
 
 def describe(judged: Judged) -> list[Change | None]:
     """Each change that was found, in order; None for one that is too small to matter."""
+    if not judged.found:
+        return []
     values = [point.value for point in judged.points]
     edges = [0, *(one.index for one in judged.found), len(values)]
-    levels = [statistics.median(values[a:b]) for a, b in zip(edges, edges[1:], strict=False)]
+    levels = [statistics.median(values[a:b]) for a, b in itertools.pairwise(edges)]
     return [
         _describe(judged, values, edges, levels, number)
         if abs(judged.found[number].effect) >= SMALLEST_EFFECT
@@ -120,6 +123,8 @@ def _interval(before: list[float], after: list[float], effect: float) -> tuple[f
 def _undone_at(edges: list[int], levels: list[float], number: int) -> int | None:
     """Where a later level takes back four fifths of the change, or more."""
     old, new = levels[number], levels[number + 1]
+    if old == new:
+        return None
     for later in range(number + 2, len(levels)):
         if (levels[later] - new) / (old - new) >= 0.8:
             return edges[later]
@@ -128,7 +133,9 @@ def _undone_at(edges: list[int], levels: list[float], number: int) -> int | None
 
 def _bracket(values: Sequence[float], begin: int, index: int, end: int) -> tuple[int, int]:
     """The last point that is surely of the old level, and the first that is surely of the new one."""
-    scale = [math.log(value) for value in values[begin:end]] if min(values[begin:end]) > 0 else values[begin:end]
+    scale = (
+        [math.log(value) for value in values[begin:end]] if min(values[begin:end]) > 0 else values[begin:end]
+    )
     split = index - begin
     old, new = statistics.median(scale[:split]), statistics.median(scale[split:])
     noise = _noise([value - old for value in scale[:split]] + [value - new for value in scale[split:]])

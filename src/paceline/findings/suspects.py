@@ -11,8 +11,12 @@ Suspect = Mapping[str, Any]
 
 MOST_PACKAGES = 100
 # Facts of an environment that are compared by themselves, are no facts, or differ every night.
-_APART = frozenset({"id", "class_id", "comparable", "packages", "git", "config_git", "variables", "captured_at"})
-_NIGHTLY = frozenset({"load", "memory_available_bytes", "disk_free_bytes", "command_line", "run_reason", "viewer_url"})
+_APART = frozenset(
+    {"id", "class_id", "comparable", "packages", "git", "config_git", "variables", "captured_at"}
+)
+_NIGHTLY = frozenset(
+    {"load", "memory_available_bytes", "disk_free_bytes", "command_line", "run_reason", "viewer_url"}
+)
 # Most variables are other every night (job numbers, paths); these are known to change how fast programs run.
 _TELLING = re.compile(
     r"(OMP|MKL|OPENBLAS|BLIS|NUMEXPR|NUMBA|POLARS|DUCKDB|ARROW|DASK|RAY|CUDA|NVIDIA|NCCL|TORCH|PYTORCH|JAX|XLA|TF"
@@ -36,7 +40,9 @@ def commit_suspects(repository: Repository | None, good: Place, bad: Place) -> I
         yield {"kind": "commits", "from": good.revision, "to": commits.listed[-1].revision, "count": more}
 
 
-def environment_suspects(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> Iterator[Suspect]:
+def environment_suspects(
+    before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
+) -> Iterator[Suspect]:
     """What differs between two environments: packages, then facts such as kernel, Python or processor."""
     if before is None or after is None:
         return

@@ -119,7 +119,9 @@ def find_finding(database: Database, wanted: str) -> StoredFinding:
     if len(found) == 1:
         return found[0]
     several = ", ".join(one.id for one in found)
-    problem = f"{wanted!r} may be any of {several}" if found else f"no finding {wanted!r} in {database.target}"
+    problem = (
+        f"{wanted!r} may be any of {several}" if found else f"no finding {wanted!r} in {database.target}"
+    )
     raise HistoryError(f"{problem}: 'paceline regressions' shows their ids")
 
 

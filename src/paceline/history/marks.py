@@ -23,7 +23,9 @@ def case_marks(database: Database) -> dict[str, str]:
     told: defaultdict[str, list[str]] = defaultdict(list)
     for case_id, key, *sums in database.rows(_RECORDS):
         if case_id in judged:
-            told[names.current(key)].append(repr((case_id, [int(number) for number in sums], judged[case_id])))
+            told[names.current(key)].append(
+                repr((case_id, [int(number) for number in sums], judged[case_id]))
+            )
     return {key: _digest([*parts, *epochs.of(key)]) for key, parts in told.items()}
 
 
