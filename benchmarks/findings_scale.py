@@ -36,7 +36,10 @@ def records_of(night: int, nights: int, cases: int, rng: random.Random) -> Itera
         factor = 1.05 if night >= nights // 2 and number % STEP_EVERY == 0 else 1.0
         metrics = {
             f"stage{metric}_s": Measurement(
-                value=(value := factor * rng.lognormvariate(0, 0.02)), unit="s", direction="lower", samples=(value,)
+                value=(value := factor * rng.lognormvariate(0, 0.02)),
+                unit="s",
+                direction="lower",
+                samples=(value,),
             )
             for metric in range(METRICS_A_CASE)
         }
@@ -65,7 +68,9 @@ def timed(store: Store, what: str) -> None:
     started_s, cpu_started_s = time.perf_counter(), time.process_time()
     done = detect(store)
     wall_s, cpu_s = time.perf_counter() - started_s, time.process_time() - cpu_started_s
-    print(f"{what:14} {wall_s:6.2f} s ({cpu_s:.2f} s of CPU)  {done.series:,} series, {done.findings:,} findings")
+    print(
+        f"{what:14} {wall_s:6.2f} s ({cpu_s:.2f} s of CPU)  {done.series:,} series, {done.findings:,} findings"
+    )
 
 
 def main() -> None:

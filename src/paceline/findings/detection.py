@@ -201,7 +201,7 @@ def _finding(
         at_record=at.record_id,
         at_time=at.time,
         found_at=before.found_at if before else newest.time,
-        found_in=before.found_in if before else newest.session,
+        found_in=before.found_in if before else newest.session_id,
         suspects=suspects,
         own_state="fixed" if undone else "new",
         fixed_at=judged.points[change.undone_at].time if undone and change.undone_at is not None else "",

@@ -270,7 +270,7 @@ def _measurement(data: Mapping[str, Any]) -> Measurement:
 def _check(data: Mapping[str, Any]) -> Check:
     return Check(
         metric=_str(data["metric"]),
-        kind=_one_of(("exact_value", "min_value", "max_value"), data["kind"]),
+        kind=_one_of(("exact_value", "min_value", "max_value", "max_regression"), data["kind"]),
         bound=_scalar(data["bound"]),
         actual=_scalar(data.get("actual")),
         margin=_optional(_float, data.get("margin")),
