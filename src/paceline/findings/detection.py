@@ -112,7 +112,7 @@ def _new_marks(store: Store, places: dict[str, int]) -> dict[str, str]:
 
 
 def _series_of(store: Store, marks: Mapping[str, str]) -> Iterator[Series]:
-    return store.iter_series(cases=tuple(marks), judged_only=True)
+    return store.iter_series(cases=tuple(marks), judged_only=True, samples=False)
 
 
 def _believed(judged: Sequence[Judged]) -> list[_Found]:

@@ -48,6 +48,7 @@ class Wanted(NamedTuple):
     environment_class: str | None = None
     all_epochs: bool = False
     judged_only: bool = False
+    samples: bool = True
 
 
 Part = tuple[str, int]
@@ -153,8 +154,12 @@ class Reader:
             for identity, series_ids, direction in self._series_rows(ids, wanted.metrics) if heads else ():
                 if wanted.judged_only and direction is None:
                     continue
-                values = self._values(self._all(_VALUES, series_ids, first))
-                values |= self._samples(values, series_ids, first)
+                rows_of_values = self._all(_VALUES, series_ids, first)
+                if wanted.samples:
+                    values = self._values(rows_of_values)
+                    values |= self._samples(values, series_ids, first)
+                else:
+                    values = {record: (value, ()) for record, value, _ in rows_of_values}
                 yield from _make_series(key, told, identity, direction, values, heads)
 
     def _heads(
