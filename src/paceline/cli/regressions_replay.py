@@ -67,8 +67,7 @@ def _lines(done: Replay) -> list[str]:
         ]
     real, false = done.real_found + len(done.real_missed), done.false_raised + done.false_avoided
     lines = [
-        f"replayed {count(done.series, 'series').removesuffix('s') if done.series == 1 else f'{done.series:,} series'}"
-        f" over {count(done.nights, 'night')}",
+        f"replayed {done.series:,} series over {count(done.nights, 'night')}",
         f"precision  {_part(done.precision, done.real_found, done.real_found + done.false_raised)} of its alarms "
         "that somebody judged were real",
         f"recall     {_part(done.recall, done.real_found, real)} of the real changes were found",

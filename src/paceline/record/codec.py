@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import orjson
 
 from paceline.errors import PacelineError
-from paceline.model import RECORD_SCHEMA, Case, Check, Finding, Measurement, Record, Status
+from paceline.model import RECORD_SCHEMA, Case, Check, Finding, Measurement, Record, State, Status, Verdict
 from paceline.record.redact import Redactor
 
 log = logging.getLogger(__name__)
@@ -182,6 +182,23 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         "id": finding.id,
         "state": finding.state,
     }
+
+
+def finding_from_json(data: Any) -> Finding:
+    """The finding in the data of a `report.json`."""
+    try:
+        numbers = {name: revive(data[name]) for name in ("effect", "low", "high")}
+        texts = {name: str(data[name]) for name in ("judge", "case", "metric", "message")}
+        return Finding(
+            **texts,
+            **numbers,
+            verdict=_one_of(get_args(Verdict), data["verdict"]),
+            evidence=data.get("evidence", {}),
+            id=str(data.get("id", "")),
+            state=_one_of(get_args(State), data.get("state", "new")),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise PacelineError(f"not a finding: {_complaint(error)}") from error
 
 
 def from_json(data: Any) -> Record:
