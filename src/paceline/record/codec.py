@@ -187,14 +187,18 @@ def finding_json(finding: Finding) -> dict[str, Any]:
 def finding_from_json(data: Any) -> Finding:
     """The finding in the data of a `report.json`."""
     try:
-        numbers = {name: revive(data[name]) for name in ("effect", "low", "high")}
-        texts = {name: str(data[name]) for name in ("judge", "case", "metric", "message")}
+        effect, low, high = (revive(data[name]) for name in ("effect", "low", "high"))
         return Finding(
-            **texts,
-            **numbers,
+            judge=_str(data["judge"]),
+            case=_str(data["case"]),
+            metric=_str(data["metric"]),
             verdict=_one_of(get_args(Verdict), data["verdict"]),
+            effect=effect,
+            low=low,
+            high=high,
             evidence=data.get("evidence", {}),
-            id=str(data.get("id", "")),
+            message=_str(data["message"]),
+            id=_str(data.get("id", "")),
             state=_one_of(get_args(State), data.get("state", "new")),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
