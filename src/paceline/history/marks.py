@@ -8,7 +8,7 @@ from paceline.history.names import read_epochs, read_names
 
 # A digest is a large number, and a sum of them would be too large; a replaced record changes the rest all the same.
 _RECORDS = """
-SELECT c.id, c.key, count(*), max(r.id), sum(r.digest % 1000003)
+SELECT c.id, c.key, count(*), max(r.id), sum(r.digest & 1048575)
 FROM "case" c JOIN record r ON r.case_id = c.id WHERE c.kind = 'entry' GROUP BY c.id, c.key ORDER BY c.id"""
 _DIRECTIONS = "SELECT case_id, id, direction FROM series WHERE direction <> '' ORDER BY id"
 
