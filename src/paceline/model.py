@@ -14,7 +14,7 @@ RECORD_SCHEMA = 1
 Scalar = str | int | float | bool | None
 Direction = Literal["lower", "higher"]
 Severity = Literal["fail", "warn"]
-CheckKind = Literal["exact_value", "min_value", "max_value"]
+CheckKind = Literal["exact_value", "min_value", "max_value", "max_regression"]
 CaseKind = Literal["entry", "data_setup"]
 
 
@@ -220,11 +220,13 @@ class Record:
 
 
 Verdict = Literal["better", "worse", "same", "inconclusive"]
+State = Literal["new", "acknowledged", "expected", "fixed", "false"]
+"""What became of a finding. Only what is new fails anything."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a judge says about one metric of one case."""
+    """What a judge says about one metric of one case; one of the history has an id and a state."""
 
     judge: str
     case: str
@@ -235,6 +237,12 @@ class Finding:
     high: float | None = None
     evidence: Mapping[str, Any] = field(default_factory=dict)
     message: str = ""
+    id: str = ""
+    state: State = "new"
+
+    @property
+    def fails(self) -> bool:
+        return self.verdict == "worse" and self.state == "new"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -257,7 +265,7 @@ class Report:
     def ok(self) -> bool:
         no_failure = all(status.ok for status, count in self.counts.items() if count)
         complete = not self.interrupted and not self.unfinished and not self.undelivered
-        return no_failure and complete and not any(f.verdict == "worse" for f in self.findings)
+        return no_failure and complete and not any(finding.fails for finding in self.findings)
 
     @property
     def exit_code(self) -> int:

@@ -12,12 +12,12 @@ from paceline.config.load import Loaded, load
 from paceline.errors import SessionError
 from paceline.history.urls import passwords_in
 from paceline.judge.requirements import judge
-from paceline.model import Case, Plan, Record, Report, SinkSpec, Status
+from paceline.model import Case, Finding, Plan, Record, Report, SinkSpec, Status
 from paceline.plan import find_results_place, make_plan
 from paceline.record.directory import SessionDir, newest
 from paceline.record.environment import Environment
 from paceline.record.events import EventLog
-from paceline.record.masking import mask_plan
+from paceline.record.masking import mask_finding, mask_plan
 from paceline.record.redact import Redactor
 from paceline.record.resumption import is_kept
 from paceline.record.store_address import place_of, split, working_dir
@@ -30,7 +30,7 @@ from paceline.run.place import Place, make_place
 from paceline.run.scheduler import Grant, Scheduler
 from paceline.run.stopping import Stopper
 from paceline.session_files import Store, remove_leftovers, write_start
-from paceline.session_history import choose_database, remember
+from paceline.session_history import Held, choose_database, held_against, remember
 from paceline.sinks import SinkContext
 from paceline.sinks.dispatch import Dispatcher, start_sinks
 
@@ -162,6 +162,7 @@ class _Session:
         self._store = Store(directory, kept)
         self._counts: Counter[Status] = Counter()
         self._untouched: tuple[Case, ...] = ()
+        self._held: Held = held_against(plan, database, directory.path, environment)
         self._masked = mask_plan(plan, redactor)
 
     def run(self, request: Request) -> Report:
@@ -179,7 +180,7 @@ class _Session:
         self._counts.update([*setups.values(), *cases.values()])
         self._events.write("session_started", session=self._plan.session, kept=kept)
         self._listener.session_started(self._masked, kept)
-        for text in self._plan.warnings:
+        for text in (*self._plan.warnings, *filter(None, [self._held.fault])):
             self._note(text)
         sinks = start_sinks(self._plan, self._sink_context, self._note)
         sinks.open(self._masked)
@@ -199,7 +200,7 @@ class _Session:
 
         def run_one(case: Case, grant: Grant) -> Record:
             record, tasks = self._place.run_case(case, grant, bench)
-            judged = judge(record)
+            judged = judge(record, self._held.baselines(record))
             if not self._store.write(judged, tasks):
                 stopper.stop()
             return judged
@@ -279,7 +280,7 @@ class _Session:
             unfinished=self._store.fault,
         )
         self._store.release()
-        self._remember()
+        report = replace(report, findings=self._remember())
         self._write_report(report)
         undelivered = sinks.close(report)
         if undelivered:
@@ -295,10 +296,13 @@ class _Session:
         self._listener.session_finished(report, self._kept_at.place)
         return report
 
-    def _remember(self) -> None:
-        fault = self._database and remember(self._directory.path, self._kept_at.place, self._database)
-        if fault:
-            self._note(fault)
+    def _remember(self) -> tuple[Finding, ...]:
+        if self._database is None:
+            return ()
+        found = remember(self._directory.path, self._kept_at.place, self._database)
+        if found.fault:
+            self._note(found.fault)
+        return tuple(mask_finding(finding, self._redactor) for finding in found.findings)
 
     def _write_report(self, report: Report) -> None:
         fault = write_report(report, self._directory)

@@ -20,6 +20,9 @@ COMMANDS = {
     "list": "List the sessions of a results directory.",
     "show": "Show the report of a session that is over, or of one that was cut short.",
     "history": "Look at the results of all sessions, and keep their database.",
+    "regressions": "Show what changed in the history, when, how surely, and what may be the cause.",
+    "verdict": "Say what a change is: acknowledged, expected, fixed or false.",
+    "compare": "Compare two sessions, revisions, branches, environments or files.",
     "schema": "Print the JSON Schema of the configuration, the plan, a record or the report.",
     "completion": "Print the script that lets a shell complete paceline's commands and options.",
 }
@@ -49,6 +52,7 @@ Examples:
   paceline run                       run ./paceline.yaml
   paceline run nightly.yaml --only 'tag:fast' --jobs 2
   paceline show                      the newest session's report
+  paceline regressions               what changed since, and what may be the cause
 """
 
 
@@ -57,7 +61,7 @@ Examples:
 def cli() -> None:
     """Run benchmark suites, keep every result, and see what failed and why.
 
-    Exit codes: 0 all passed, 1 something failed, 2 usage or configuration, 130 interrupted.
+    Exit codes: 0 all is well, 1 something failed or got worse, 2 usage or configuration, 130 interrupted.
     """
 
 

@@ -87,7 +87,7 @@ def prune_command(
     as_json: bool,
 ) -> None:
     """Remove sessions with all their records. With --older-than and --keep both must allow it."""
-    before = None if older_than is None else _time(older_than)
+    before = None if older_than is None else time_of(older_than)
     with open_database(db) as store:
         pruned = store.prune(older_than=before, keep=keep, sessions=sessions, dry_run=dry_run)
         if wants_vacuum and not dry_run:
@@ -104,7 +104,7 @@ def prune_command(
     write(f"{count(len(names), 'session')} with {inside} {would}\n")
 
 
-def _time(text: str) -> str:
+def time_of(text: str) -> str:
     """A time as it is, or as many days, weeks, months or years ago."""
     age = _AGE.fullmatch(text)
     if age is None:

@@ -13,7 +13,7 @@ import click
 from paceline.cli.inputs import DEFAULT_CONFIG, ResultsDir
 from paceline.cli.logging_once import log_once
 from paceline.errors import SessionError
-from paceline.model import Case, CaseKind, Plan, Record, Report, Status
+from paceline.model import Case, CaseKind, Finding, Plan, Record, Report, Status
 from paceline.record import codec
 from paceline.record.directory import SessionDir, newest
 from paceline.record.layout import DATA_SETUP, RECORD, is_session
@@ -55,6 +55,7 @@ class StoredSession:
             counts=self.counts,
             interrupted=self.counts[Status.INTERRUPTED] > 0,
             unfinished=missing if self.unfinished else "",
+            findings=tuple(_findings(self.path)),
         )
 
 
@@ -156,6 +157,18 @@ def _records(path: Path) -> Iterator[Record]:
             record = codec.read_record(file)
             if record is not None:
                 yield record
+
+
+def _findings(path: Path) -> Iterator[Finding]:
+    """What the session's own report says was found; the history may know better by now."""
+    try:
+        # The last part of the file, after records that may be many.
+        last = (path / "report.json").read_bytes().rpartition(b'\n"findings": ')[2].rpartition(b"}")[0]
+        found: Any = codec.load(last)
+    except (OSError, ValueError):
+        return
+    if isinstance(found, list):
+        yield from map(codec.finding_from_json, found)
 
 
 def _planned_cases(path: Path) -> Iterator[Case]:

@@ -8,6 +8,7 @@ SHORTHANDS = {
     "Entry.object_store_size": "number or string",
     "Config.pool": "`ray` or [Pool](#pool)",
     "Requirement.tolerance": "number ≥ 0 or percentage",
+    "Requirement.max_regression": "number ≥ 0 or percentage",
 }
 
 INTRODUCTION = """\
@@ -155,6 +156,8 @@ entries:
         max_value: 120
         tolerance: 10%
         severity: warn
+      - metric: throughput_mb_per_s
+        max_regression: 5%
 """,
     "Matrix": """
 entries:

@@ -71,8 +71,10 @@ def _check_requirement(requirement: dict[str, Any], path: Path) -> Iterator[Brea
     exact: Any = requirement.get("exact_value")
     low: Any = requirement.get("min_value")
     high: Any = requirement.get("max_value")
-    if exact is None and low is None and high is None:
-        yield Breach(path, "give 'exact_value', or 'min_value' and/or 'max_value'", missing=True)
+    if exact is None and low is None and high is None and requirement.get("max_regression") is None:
+        yield Breach(
+            path, "give 'exact_value', or 'min_value' and/or 'max_value', or 'max_regression'", missing=True
+        )
     if exact is not None and (low is not None or high is not None):
         hint = "set it to null where it is not wanted any more"
         yield Breach((*path, "exact_value"), f"excludes 'min_value' and 'max_value'; {hint}")

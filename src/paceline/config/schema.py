@@ -77,6 +77,11 @@ class Requirement(Section):
     )
     min_value: Number | None = Field(default=None, description="The metric must be at least this.")
     max_value: Number | None = Field(default=None, description="The metric must be at most this.")
+    max_regression: Tolerance | None = Field(
+        default=None,
+        description="The metric may be this much worse than its level in the history: `0.05` or `5%`. "
+        "See [regressions](regressions.md#a-requirement).",
+    )
     tolerance: Tolerance = Field(
         default=0.0, description="Relative slack that widens the bound: `0.05` or `5%`."
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from paceline.history.changes import read_aliases, read_resets, write_aliases, write_resets
 from paceline.history.database import Database, chunks, connect, readable_address, translated
 from paceline.history.entries import Entry
+from paceline.history.findings import merge_findings, read_findings, read_verdicts
 from paceline.history.migrate import ensure_schema, is_current
 from paceline.history.session_info import Added, SessionInfo
 from paceline.history.sessions import read_digests, read_entries, read_environments, read_sessions
@@ -32,12 +33,14 @@ def merge_into(database: Database, writer: Writer, source: Database) -> Added:
     with source.reading():
         sessions = read_sessions(source)
         aliases, resets = read_aliases(source), read_resets(source)
+        findings, verdicts = read_findings(source, withdrawn=True), read_verdicts(source)
     added = Added()
     for session in reversed(sessions):
         added += _merge_session(database, writer, source, session)
     with database.writing():
         write_aliases(database, aliases)
         write_resets(database, resets)
+        merge_findings(database, findings, verdicts)
     return added
 
 

@@ -15,7 +15,7 @@ from paceline.history import schema
 from paceline.history.database import Database, use_wal
 from paceline.history.views import VIEWS
 
-REVISIONS = ("0001", "0002")
+REVISIONS = ("0001", "0002", "0003")
 """All there have been, oldest first. Known here because looking through the files would import alembic."""
 
 

@@ -47,6 +47,8 @@ class Wanted(NamedTuple):
     since: str = ""
     environment_class: str | None = None
     all_epochs: bool = False
+    judged_only: bool = False
+    samples: bool = True
 
 
 Part = tuple[str, int]
@@ -150,8 +152,14 @@ class Reader:
             heads = self._heads(key, self._all(_OF_CASE, ids, wanted.since), last, epochs, wanted)
             first = min((min(records) for records in heads.values()), default=0)
             for identity, series_ids, direction in self._series_rows(ids, wanted.metrics) if heads else ():
-                values = self._values(self._all(_VALUES, series_ids, first))
-                values |= self._samples(values, series_ids, first)
+                if wanted.judged_only and direction is None:
+                    continue
+                rows_of_values = self._all(_VALUES, series_ids, first)
+                if wanted.samples:
+                    values = self._values(rows_of_values)
+                    values |= self._samples(values, series_ids, first)
+                else:
+                    values = {record: (value, ()) for record, value, _ in rows_of_values}
                 yield from _make_series(key, told, identity, direction, values, heads)
 
     def _heads(

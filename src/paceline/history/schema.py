@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from paceline.history.views import VIEWS, drop_view
 
-HEAD = "0002"
+HEAD = "0003"
 """The newest revision in `migrations/versions`; a database that has it needs no migration."""
 
 VERSION_TABLE = "history_version"
@@ -158,6 +158,35 @@ repeated_sample = Table(
     Column("value", Double),
     Column("text", Text),
     sqlite_with_rowid=False,
+)
+
+finding = Table(
+    "finding",
+    metadata,
+    Column("ident", Text, primary_key=True),
+    *map(_text, ("incident", "case_key", "variant", "version", "metric", "unit", "environment_class")),
+    _reference("epoch"),
+    _text("verdict"),
+    *(Column(name, Double) for name in ("effect", "low", "high", "p_value")),
+    *map(_text, ("last_good", "first_bad", "at_record", "at_time", "found_at", "found_in")),
+    Column("suspects", Text),
+    *map(_text, ("state", "fixed_at")),
+    _reference("stands"),
+    Index("finding_of_case", "case_key"),
+)
+
+human_verdict = Table(
+    "human_verdict",
+    metadata,
+    Column("ident", LargeBinary(16), primary_key=True),
+    *map(_text, ("finding_ident", "state", "why", "who", "at")),
+)
+
+detection = Table(
+    "detection",
+    metadata,
+    Column("case_key", Text, primary_key=True),
+    _text("mark"),
 )
 
 revision = Table(VERSION_TABLE, metadata, Column("version_num", String(32), primary_key=True))

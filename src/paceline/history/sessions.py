@@ -100,6 +100,13 @@ WHERE s.ident = ? ORDER BY e.id"""
     return {row[1]: StoredEnvironment._make((*row[1:], _packages(database, row[0]))) for row in rows}
 
 
+def read_environment(database: Database, ident: str) -> StoredEnvironment | None:
+    """The environment of that id."""
+    select = "SELECT id, ident, class_id, python_version, platform, hostname, data FROM environment WHERE ident = ?"
+    rows = database.rows(select, (ident,))
+    return StoredEnvironment._make((*rows[0][1:], _packages(database, rows[0][0]))) if rows else None
+
+
 def _packages(database: Database, environment_id: int) -> tuple[tuple[str, str], ...]:
     select = "SELECT name, version FROM package WHERE environment_id = ? ORDER BY name"
     return tuple((name, version) for name, version in database.rows(select, (environment_id,)))

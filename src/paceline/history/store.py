@@ -12,6 +12,7 @@ from paceline.history.database import Database, Row, chunks, connect
 from paceline.history.entries import Entry, to_entry, to_record
 from paceline.history.environments import StoredEnvironment, to_stored
 from paceline.history.export import export_rows, format_of, write_export
+from paceline.history.findings import StoredFinding, add_verdict, find_finding, read_findings
 from paceline.history.merge import merge_into, opened_source
 from paceline.history.migrate import ensure_schema
 from paceline.history.names import matcher, read_names
@@ -24,12 +25,13 @@ from paceline.history.sessions import (
     environment_data,
     find_session,
     read_entries,
+    read_environment,
     read_environments,
     read_sessions,
 )
 from paceline.history.urls import parse_target
 from paceline.history.writer import Rule, Writer
-from paceline.model import Record
+from paceline.model import Record, State
 
 AS_FILES_SAY = Rule(replaces=lambda entry, stored: True, chosen=lambda new, old: new)
 """A session's files are the truth: what they say now replaces what they said."""
@@ -102,9 +104,14 @@ class Store:
         metrics: Sequence[str] | None = None,
         since: str | None = None,
         all_epochs: bool = False,
+        judged_only: bool = False,
+        samples: bool = True,
     ) -> Iterator[Series]:
-        """All series whose case and metric match one of the names or globs, in the order of the names."""
-        wanted = Wanted(metrics, since_text(since), None, all_epochs)
+        """All series whose case and metric match one of the names or globs, in the order of the names.
+
+        `judged_only`: of metrics that have a direction. Without `samples` a point has its value only, a third faster.
+        """
+        wanted = Wanted(metrics, since_text(since), None, all_epochs, judged_only, samples)
         return self._reader.iter_series(cases, wanted)
 
     def cases(self, pattern: str | None = None) -> list[str]:
@@ -166,6 +173,26 @@ FROM "case" c JOIN record r ON r.case_id = c.id WHERE c.kind = 'entry' GROUP BY 
         info = self._known(session)
         with self.database.reading():
             return list(map(environment_data, read_environments(self.database, info.id).values()))
+
+    def environment(self, ident: str) -> Mapping[str, Any] | None:
+        """What is known of an environment, its packages included; None if nothing is."""
+        with self.database.reading():
+            found = read_environment(self.database, ident)
+        return None if found is None or found.data is None else environment_data(found)
+
+    def findings(self, *, withdrawn: bool = False) -> list[StoredFinding]:
+        """All that was found in the series, oldest change first; also what the detector does not see any more."""
+        with self.database.reading():
+            return read_findings(self.database, withdrawn=withdrawn)
+
+    def finding(self, wanted: str) -> StoredFinding:
+        """The finding of that id, or of the only id that begins so."""
+        with self.database.reading():
+            return find_finding(self.database, wanted)
+
+    def say(self, finding: str, state: State, *, why: str, who: str) -> StoredFinding:
+        """Store a human's word about a finding."""
+        return add_verdict(self.database, finding, state, why, who)
 
     def size(self) -> Added:
         """How many records and samples there are in all."""

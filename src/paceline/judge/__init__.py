@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from paceline.judge.changes import change_points as change_points
     from paceline.judge.comparison import Comparison as Comparison
     from paceline.judge.comparison import compare as compare
+    from paceline.judge.detector import Detector as Detector
+    from paceline.judge.detector import change_points_of_many as change_points_of_many
+    from paceline.judge.discoveries import select_discoveries as select_discoveries
 
 # Looked up when first used: `requirements` is needed by every session, numpy only by the statistics.
 _HOME = {
@@ -20,6 +23,9 @@ _HOME = {
     "change_points": "changes",
     "Comparison": "comparison",
     "compare": "comparison",
+    "Detector": "detector",
+    "change_points_of_many": "detector",
+    "select_discoveries": "discoveries",
 }
 
 

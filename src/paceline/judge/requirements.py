@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from paceline.model import Check, CheckKind, Measurement, Record, Requirement, Scalar, Status
 
@@ -11,11 +11,25 @@ _REASONS_SHOWN = 5
 _PHRASES = {"exact_value": "exactly", "min_value": "at least", "max_value": "at most"}
 
 
-def judge(record: Record) -> Record:
-    """Hold a passed record against its case's requirements; any other record is returned as it is."""
+class Baseline(NamedTuple):
+    """The level that a metric had so far, and of how many results that is known."""
+
+    level: float
+    results: int
+
+
+FEWEST_RESULTS = 3
+"""Below this many, a level is hardly known, and nothing is held against it."""
+
+
+def judge(record: Record, baselines: Mapping[str, Baseline] | None = None) -> Record:
+    """Hold a passed record against its case's requirements; any other record is returned as it is.
+
+    `baselines` has the level that each metric had before, for requirements that are relative to it.
+    """
     if record.status is not Status.PASSED:
         return record
-    checks = check(record.case.requirements, _measured(record))
+    checks = check(record.case.requirements, _measured(record), baselines or {})
     failed = [item.reason for item in checks if not item.ok and item.severity == "fail"]
     warned = [item.reason for item in checks if not item.ok and item.severity == "warn"]
     judged = replace(record, requirements=checks, warnings=(*record.warnings, *warned))
@@ -24,9 +38,19 @@ def judge(record: Record) -> Record:
     return replace(judged, status=Status.REQUIREMENT_FAILED, reason=_joined(failed))
 
 
-def check(requirements: Sequence[Requirement], metrics: Mapping[str, Measurement]) -> tuple[Check, ...]:
+def check(
+    requirements: Sequence[Requirement],
+    metrics: Mapping[str, Measurement],
+    baselines: Mapping[str, Baseline] | None = None,
+) -> tuple[Check, ...]:
     """Hold each requirement against the metric it names; what is not there, or not a number, does not meet it."""
-    return tuple(_check(requirement, metrics.get(requirement.metric)) for requirement in requirements)
+    known = baselines or {}
+    return tuple(
+        _check_regression(one, metrics.get(one.metric), known.get(one.metric))
+        if one.kind == "max_regression"
+        else _check(one, metrics.get(one.metric))
+        for one in requirements
+    )
 
 
 def _measured(record: Record) -> dict[str, Measurement]:
@@ -58,6 +82,51 @@ def _check(requirement: Requirement, measurement: Measurement | None) -> Check:
         severity=requirement.severity,
         reason="" if ok else _reason(requirement, actual, wrong),
     )
+
+
+def _check_regression(
+    requirement: Requirement, measurement: Measurement | None, baseline: Baseline | None
+) -> Check:
+    """A bound against the history: met while there is none, since a first night has nothing to be worse than."""
+    actual = measurement.value if measurement is not None else None
+    loss, reason = _loss(requirement, measurement, baseline)
+    allowed = _float(requirement.bound) + requirement.tolerance if _is_number(requirement.bound) else 0.0
+    ok = loss <= allowed
+    return Check(
+        metric=requirement.metric,
+        kind=requirement.kind,
+        bound=requirement.bound,
+        actual=actual,
+        margin=None if math.isinf(loss) else allowed - loss,
+        ok=ok,
+        severity=requirement.severity,
+        reason=reason if ok or math.isinf(loss) else f"{reason}; at most {allowed * 100:.3g} % are allowed",
+    )
+
+
+def _loss(
+    requirement: Requirement, measurement: Measurement | None, baseline: Baseline | None
+) -> tuple[float, str]:
+    """How much worse the value is than the baseline (infinite: cannot be said; -infinite: nothing to say), and why."""
+    name, value = requirement.metric, measurement.value if measurement is not None else None
+    if measurement is None or not _is_number(value) or value != value:
+        wrong = "is missing" if measurement is None else f"is {_shown(value)}, no number,"
+        return math.inf, f"{name} {wrong} and must not get worse"
+    if measurement.direction is None:
+        return math.inf, f"{name} has no direction, so nothing is worse: use min_value or max_value"
+    if baseline is None or baseline.results < FEWEST_RESULTS:
+        count = baseline.results if baseline else 0
+        needed = f"{FEWEST_RESULTS} are needed to hold one against"
+        return (
+            -math.inf,
+            f"{name} has {count or 'no'} earlier result{'' if count == 1 else 's'}, and {needed}",
+        )
+    change = (_float(value) - baseline.level) / (abs(baseline.level) or 1.0)
+    word = "lower" if change < 0 else "higher"
+    told = (
+        f"{name} is {_shown(value)}, {abs(change) * 100:.3g} % {word} than its level {_shown(baseline.level)}"
+    )
+    return (change if measurement.direction == "lower" else -change), told
 
 
 def _unfit(requirement: Requirement, actual: Scalar) -> str | None:

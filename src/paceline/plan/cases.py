@@ -18,7 +18,7 @@ from paceline.plan.fingerprint import FileHashes, find_program, fingerprint
 from paceline.record.layout import DATA_SETUP, safe_name
 from paceline.record.redact import is_secret_name
 
-_CHECK_KINDS: tuple[CheckKind, ...] = ("exact_value", "min_value", "max_value")
+_CHECK_KINDS: tuple[CheckKind, ...] = ("exact_value", "min_value", "max_value", "max_regression")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import orjson
 
 from paceline.errors import PacelineError
-from paceline.model import RECORD_SCHEMA, Case, Check, Finding, Measurement, Record, Status
+from paceline.model import RECORD_SCHEMA, Case, Check, Finding, Measurement, Record, State, Status, Verdict
 from paceline.record.redact import Redactor
 
 log = logging.getLogger(__name__)
@@ -179,7 +179,30 @@ def finding_json(finding: Finding) -> dict[str, Any]:
         "high": plain(finding.high),
         "evidence": plain(finding.evidence),
         "message": finding.message,
+        "id": finding.id,
+        "state": finding.state,
     }
+
+
+def finding_from_json(data: Any) -> Finding:
+    """The finding in the data of a `report.json`."""
+    try:
+        effect, low, high = (revive(data[name]) for name in ("effect", "low", "high"))
+        return Finding(
+            judge=_str(data["judge"]),
+            case=_str(data["case"]),
+            metric=_str(data["metric"]),
+            verdict=_one_of(get_args(Verdict), data["verdict"]),
+            effect=effect,
+            low=low,
+            high=high,
+            evidence=data.get("evidence", {}),
+            message=_str(data["message"]),
+            id=_str(data.get("id", "")),
+            state=_one_of(get_args(State), data.get("state", "new")),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise PacelineError(f"not a finding: {_complaint(error)}") from error
 
 
 def from_json(data: Any) -> Record:
@@ -268,7 +291,7 @@ def _measurement(data: Mapping[str, Any]) -> Measurement:
 def _check(data: Mapping[str, Any]) -> Check:
     return Check(
         metric=_str(data["metric"]),
-        kind=_one_of(("exact_value", "min_value", "max_value"), data["kind"]),
+        kind=_one_of(("exact_value", "min_value", "max_value", "max_regression"), data["kind"]),
         bound=_scalar(data["bound"]),
         actual=_scalar(data.get("actual")),
         margin=_optional(_float, data.get("margin")),

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from paceline.model import RUN_DIR, Case, Check, Measurement, Plan, Record, Requirement, SinkSpec
+from paceline.model import RUN_DIR, Case, Check, Finding, Measurement, Plan, Record, Requirement, SinkSpec
 from paceline.record import layout
 from paceline.record.packages import CONDA
 from paceline.record.redact import MIN_SECRET_LENGTH, Redactor
@@ -193,3 +193,10 @@ def _artifact(path: str, redactor: Redactor) -> str:
     while own < len(parts) and (parts[own] in _OWN_FILES or _RUN_LABEL.fullmatch(parts[own])):
         own += 1
     return "/".join([*parts[:own], *([redactor.text("/".join(parts[own:]))] if own < len(parts) else [])])
+
+
+def mask_finding(finding: Finding, redactor: Redactor) -> Finding:
+    """A finding without secrets; subjects of commits and names of packages are foreign text."""
+    return replace(
+        finding, message=redactor.text(finding.message), evidence=redactor.data(dict(finding.evidence))
+    )

@@ -179,6 +179,8 @@ def checked(check: Check, tolerance: float = 0.0, unit: str | None = None) -> st
     if not check.ok and check.reason.startswith(check.metric):
         return visible(check.reason)
     bound, actual = _value(check.bound, unit), _value(check.actual, unit)
+    if check.kind == "max_regression":
+        return f"{_asked(check, bound, tolerance)}: {visible(check.reason) or f'got {actual}'}"
     if bound == actual and check.bound != check.actual:
         # Too close for the short forms to show the difference.
         bound, actual = (_exact(value, unit) for value in (check.bound, check.actual))
@@ -194,7 +196,13 @@ def tolerance_of(check: Check, requirements: Iterable[Requirement]) -> float:
 
 def _asked(demand: Requirement | Check, bound: str, tolerance: float) -> str:
     allowed = f" ±{tolerance * 100:.3g}%" if tolerance else ""
+    if demand.kind == "max_regression":
+        return f"{visible(demand.metric)} at most {_share(demand.bound)} worse than before"
     return f"{visible(demand.metric)} {_SIGNS[demand.kind]} {bound}{allowed}"
+
+
+def _share(value: Scalar) -> str:
+    return f"{value * 100:.3g}%" if isinstance(value, int | float) else str(value)
 
 
 def _value(value: Scalar, unit: str | None) -> str:

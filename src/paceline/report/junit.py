@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
-from paceline.model import Record, Report, Status
+from paceline.model import Finding, Record, Report, Status
 from paceline.record.directory import SessionDir
 from paceline.report.markdown import output_tail
 
@@ -31,6 +31,8 @@ def parts(report: Report, directory: SessionDir) -> Iterator[bytes]:
     yield f'<?xml version="1.0" encoding="utf-8"?>\n<testsuites{counts}>\n<testsuite{name}{counts}>\n'.encode()
     for record in report.records:
         yield _testcase(record, directory.entry_dir(record.case)).encode()
+    for finding in _regressions(report):
+        yield _regression(finding).encode()
     yield b"</testsuite>\n</testsuites>\n"
 
 
@@ -39,8 +41,10 @@ def _counts(report: Report) -> str:
     for status, count in report.counts.items():
         if status in _ELEMENTS:
             found[_ELEMENTS[status]] += count
+    regressions = len(_regressions(report))
+    found["failure"] += regressions
     return (
-        f' tests="{sum(report.counts.values())}" failures="{found["failure"]}" errors="{found["error"]}"'
+        f' tests="{sum(report.counts.values()) + regressions}" failures="{found["failure"]}" errors="{found["error"]}"'
         f' skipped="{found["skipped"]}"'
     )
 
@@ -53,6 +57,17 @@ def _testcase(record: Record, entry_dir: Path) -> str:
         f'<testcase{names} time="{time_s:.6f}">\n'
         f"{_properties(record)}{_outcome(record)}{_system_out(record, entry_dir)}</testcase>\n"
     )
+
+
+def _regressions(report: Report) -> list[Finding]:
+    """What got worse counts as a failed test beside that of its case, which may well have passed."""
+    return [finding for finding in report.findings if finding.fails]
+
+
+def _regression(finding: Finding) -> str:
+    names = attribute("classname", "regressions") + attribute("name", f"{finding.case} {finding.metric}")
+    about = attribute("message", finding.message)
+    return f'<testcase{names} time="0">\n<failure type="regression"{about}/>\n</testcase>\n'
 
 
 def _properties(record: Record) -> str:

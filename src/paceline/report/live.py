@@ -18,7 +18,15 @@ from rich.text import Text
 
 from paceline.model import Case, Plan, Record, Report, Status
 from paceline.report.format import clock, duration, measured, output_line, visible
-from paceline.report.table import Row, complaints, key_metrics, make_table, plain_lines, summary
+from paceline.report.table import (
+    Row,
+    complaints,
+    finding_lines,
+    key_metrics,
+    make_table,
+    plain_lines,
+    summary,
+)
 from paceline.report.terminal import Tail, logs_lines, warning_lines
 
 REFRESHES_A_SECOND = 4
@@ -154,6 +162,8 @@ class LiveConsole:
             for footnote in table.footnotes:
                 self._print(Text(footnote, style="dim"))
         self._print(Text())
+        for line in finding_lines(report):
+            self._print(Text(line, style="red" if line.startswith("worse") else "default"))
         if report.unfinished:
             self._print(Text(f"Unfinished: {visible(report.unfinished)}", style="bold red"))
         self._print(Text(summary(report, elapsed_s), style="bold green" if report.ok else "bold red"))

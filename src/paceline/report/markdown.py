@@ -101,7 +101,8 @@ def _findings(report: Report) -> Iterator[str]:
         yield from ("", "## Findings", "")
     for finding in report.findings:
         where = f"{escape(finding.case)}, {escape(finding.metric)}"
-        yield f"- **{finding.verdict}**: {where}: {escape(finding.message)}"
+        mark = "❌ " if finding.fails else ""
+        yield f"- {mark}**{finding.verdict}**: {where}: {escape(finding.message)}"
 
 
 def _environment(session_dir: Path) -> Iterator[str]:

@@ -1,9 +1,9 @@
 """JSON Schemas (draft 2020-12) of the files that other programs read: record, report and plan."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
-from paceline.model import RECORD_SCHEMA, Status
+from paceline.model import RECORD_SCHEMA, CheckKind, State, Status
 from paceline.report.json_report import REPORT_SCHEMA
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -79,7 +79,7 @@ _MEASUREMENT = _object(
 _CHECK = _object(
     {
         "metric": _text("The metric that is bounded."),
-        "kind": {"enum": ["exact_value", "min_value", "max_value"], "description": "The kind of bound."},
+        "kind": {"enum": list(get_args(CheckKind)), "description": "The kind of bound."},
         "bound": _scalar("The bound."),
         "actual": _scalar("What was measured; null when it was not."),
         "margin": _number("How far the value lies inside the bound; negative: outside.", optional=True),
@@ -134,14 +134,20 @@ _FINDING = _object(
         "high": _number("The upper end of the effect's interval.", optional=True),
         "evidence": {"type": "object", "description": "What the verdict rests on."},
         "message": _text("The finding in a sentence."),
+        "id": _text("Its id in the history; empty if it has none."),
+        "state": {
+            "enum": list(get_args(State)),
+            "description": "What became of it; only new ones fail anything.",
+        },
     },
     "What a judge says about one metric of one case.",
+    optional=("id", "state"),
 )
 
 _REQUIREMENT = _object(
     {
         "metric": _text("The metric that is bounded."),
-        "kind": {"enum": ["exact_value", "min_value", "max_value"], "description": "The kind of bound."},
+        "kind": {"enum": list(get_args(CheckKind)), "description": "The kind of bound."},
         "bound": _scalar("The bound."),
         "tolerance": _number("The share of the bound by which it is widened."),
         "severity": {"enum": ["fail", "warn"], "description": "What an unmet one does to the case."},

@@ -11,6 +11,7 @@ MOST_ROWS = 50
 """Past this many cases the table is for finding what is wrong: failures first, passed ones capped."""
 MOST_FAILURES = 200
 MOST_METRICS = 3
+MOST_FINDINGS = 20
 
 _LEAST_TELLING = "peak_memory_bytes"
 
@@ -113,6 +114,20 @@ def _unmet(record: Record, severity: Severity) -> Iterator[str]:
 
 def _unit(metrics: Mapping[str, Measurement], name: str) -> str | None:
     return unit_beside(name, metrics[name].unit) if name in metrics else None
+
+
+def finding_lines(report: Report) -> list[str]:
+    """What the judges found, a line each; what fails the session first."""
+    ordered = sorted(report.findings, key=lambda finding: not finding.fails)
+    lines = [
+        visible(f"{finding.verdict}: {finding.case} {finding.metric}: {finding.message}")
+        for finding in ordered
+    ]
+    hidden = len(lines) - MOST_FINDINGS
+    return [
+        *lines[:MOST_FINDINGS],
+        *([f"… and {hidden:,} more findings in report.json"] if hidden > 0 else []),
+    ]
 
 
 def plain_lines(table: Table) -> Iterator[str]:

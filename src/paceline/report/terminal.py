@@ -7,6 +7,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 
 from paceline.model import Case, Plan, Record, Report, Status
 from paceline.report.format import spelled_for, visible
-from paceline.report.table import complaints, make_table, plain_lines, summary
+from paceline.report.table import complaints, finding_lines, make_table, plain_lines, summary
 
 if TYPE_CHECKING:
     from paceline.report.live import LiveConsole
@@ -107,7 +108,12 @@ class PlainConsole:
         with self._lock:
             self._write(["", *plain_lines(make_table(report)), ""])
             self._write(
-                [*_shortfall(report), summary(report, elapsed_s), f"Results in {visible(str(session_dir))}"]
+                [
+                    *finding_lines(report),
+                    *_shortfall(report),
+                    summary(report, elapsed_s),
+                    f"Results in {visible(str(session_dir))}",
+                ]
             )
 
     def _open_block(self, name: str, verb: str) -> None:
@@ -151,7 +157,10 @@ class QuietConsole(PlainConsole):
         elapsed_s = None if self._started_s is None else time.monotonic() - self._started_s
         with self._lock:
             results = f"results in {visible(str(session_dir))}"
-            self._write([*_shortfall(report), f"{summary(report, elapsed_s)}; {results}"])
+            failing = finding_lines(
+                replace(report, findings=tuple(one for one in report.findings if one.fails))
+            )
+            self._write([*failing, *_shortfall(report), f"{summary(report, elapsed_s)}; {results}"])
 
 
 def command_line(command: Sequence[str]) -> str:

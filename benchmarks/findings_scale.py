@@ -1,0 +1,96 @@
+"""What it costs to search a large history for changes: all of it, one more night, and nothing new.
+
+    python benchmarks/findings_scale.py                         5,000 series of 365 points, some minutes to generate
+    python benchmarks/findings_scale.py --cases 50 --nights 100 a first look
+    python benchmarks/findings_scale.py --keep findings.db      keep what was generated, or go on with it
+
+One series in ten has a step of 5 % in the middle of noise of 2 %.
+"""
+
+import argparse
+import random
+import resource
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import UUID, uuid5
+
+from paceline.findings.detection import detect
+from paceline.history import SessionInfo, Store, open_store
+from paceline.model import Case, Measurement, Record, Status
+
+METRICS_A_CASE = 10
+STEP_EVERY = 10
+ENVIRONMENT = {"id": "scale", "class_id": "scale", "packages": {"dask": "2026.8.0"}}
+
+
+def session_of(night: int) -> SessionInfo:
+    started = f"{2024 + night // 336}-{1 + night // 28 % 12:02}-{1 + night % 28:02}T00:00:00.000Z"
+    ident = uuid5(UUID(int=0), f"night {night}").hex
+    return SessionInfo(id=ident, name=f"night-{night}", started_at=started, revision=f"{night:040x}")
+
+
+def records_of(night: int, nights: int, cases: int, rng: random.Random) -> Iterator[Record]:
+    for number in range(cases):
+        factor = 1.05 if night >= nights // 2 and number % STEP_EVERY == 0 else 1.0
+        metrics = {
+            f"stage{metric}_s": Measurement(
+                value=(value := factor * rng.lognormvariate(0, 0.02)),
+                unit="s",
+                direction="lower",
+                samples=(value,),
+            )
+            for metric in range(METRICS_A_CASE)
+        }
+        name = f"case-{number:04}"
+        session = session_of(night)
+        yield Record(
+            session=session.name,
+            case=Case(name=name, entry=name, key=name),
+            attempt=1,
+            status=Status.PASSED,
+            started_at=session.started_at,
+            metrics=metrics,
+            environment="scale",
+            revision=session.revision,
+        )
+
+
+def fill(store: Store, nights: int, cases: int) -> None:
+    """Add the nights that are missing, each as a session."""
+    for night in range(len(store.sessions()), nights):
+        rng = random.Random(night)
+        store.add(session_of(night), ENVIRONMENT, list(records_of(night, nights, cases, rng)))
+
+
+def timed(store: Store, what: str) -> None:
+    started_s, cpu_started_s = time.perf_counter(), time.process_time()
+    done = detect(store)
+    wall_s, cpu_s = time.perf_counter() - started_s, time.process_time() - cpu_started_s
+    print(
+        f"{what:14} {wall_s:6.2f} s ({cpu_s:.2f} s of CPU)  {done.series:,} series, {done.findings:,} findings"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cases", type=int, default=500)
+    parser.add_argument("--nights", type=int, default=365)
+    parser.add_argument("--keep", type=Path)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        path = options.keep or Path(directory) / "benchmark.db"
+        with open_store(path) as store:
+            fill(store, options.nights, options.cases)
+            with store.database.writing():
+                store.database.rows("DELETE FROM detection")
+            timed(store, "all")
+            timed(store, "nothing new")
+            fill(store, options.nights + 1, options.cases)
+            timed(store, "a night more")
+        print(f"most memory    {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,220 @@
+"""`paceline compare`: two sessions, revisions, branches, environments or files, metric by metric."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from paceline.cli.history_db import count, db_option, find_database, json_option
+from paceline.cli.output import write
+from paceline.cli.regressions import chosen_repository, repo_option
+from paceline.cli.stored import find_session, results_dir_option
+from paceline.errors import PacelineError
+from paceline.report.format import aligned, quantity, spelled_for, unit_beside, visible
+
+if TYPE_CHECKING:
+    from paceline.findings.comparing import Compared, Outcome
+    from paceline.findings.sides import Sides
+    from paceline.history import Store
+
+EPILOG = """\b
+Examples:
+  paceline compare monday tuesday                    two sessions, by name or path
+  paceline compare v1.2 HEAD                         two revisions that were measured, or branches
+  paceline compare main my-branch --case 'join*'
+  paceline compare old.json new.json                 files: record.json, report.json, or another tool's results
+  paceline compare env:3f2a env:91bc                 everything measured in two environments
+  paceline compare monday tuesday --markdown > comparison.md
+"""
+_MOST_MISSING = 20
+
+
+@click.command("compare", epilog=EPILOG)
+@click.argument("baseline", metavar="A")
+@click.argument("candidate", metavar="B")
+@click.option(
+    "--case", "cases", metavar="NAME", multiple=True, help="Only this case, a name or glob. Repeatable."
+)
+@click.option(
+    "--metric", "metrics", metavar="NAME", multiple=True, help="Only this metric, a name or glob. Repeatable."
+)
+@click.option("--anyway", is_flag=True, help="Compare also what ran on unlike machines.")
+@click.option("--markdown", is_flag=True, help="Print Markdown, for a pull request.")
+@json_option
+@repo_option
+@results_dir_option
+@db_option
+def command(
+    baseline: str,
+    candidate: str,
+    cases: tuple[str, ...],
+    metrics: tuple[str, ...],
+    anyway: bool,
+    markdown: bool,
+    as_json: bool,
+    repo: Path | None,
+    results_dir: Path | str | None,
+    db: str | None,
+) -> int:
+    """Compare B with A: each metric that has a direction, by the size of the difference; exit 1 if any is worse.
+
+    A and B are sessions, revisions, branches, environments (env:ID) or files. 'same' means that the difference is
+    smaller than 3 %, 'inconclusive' that it takes more samples to say. One comparison in twenty differs by chance.
+    """
+    if as_json and markdown:
+        raise click.UsageError("choose --json or --markdown")
+    from paceline.findings.comparing import compare_sides
+    from paceline.history.names import matcher
+
+    case, metric = (matcher(words).fullmatch if words else None for words in (cases, metrics))
+    with ExitStack() as stack:
+        sides = _sides(stack, db, repo, results_dir)
+        found = compare_sides(
+            sides.find(baseline), sides.find(candidate), cases=case, metrics=metric, anyway=anyway
+        )
+    if not found.compared and not found.missing:
+        raise PacelineError(f"{baseline} and {candidate} have no number with a direction to compare")
+    if as_json:
+        write(json.dumps(_json(found), indent=2) + "\n")
+    else:
+        for line in _markdown(found) if markdown else _lines(found):
+            write(f"{spelled_for(sys.stdout.encoding, line)}\n")
+    return 1 if found.is_worse else 0
+
+
+def _sides(stack: ExitStack, db: str | None, repo: Path | None, results_dir: Path | str | None) -> "Sides":
+    from paceline.findings.sides import Sides
+
+    store = _history(db)
+    if store is not None:
+        stack.enter_context(store)
+    return Sides(store, chosen_repository(repo), _session_finder(results_dir))
+
+
+def _history(db: str | None) -> "Store | None":
+    """The history, if there is one: files are compared without."""
+    from paceline.history import open_store
+    from paceline.history.urls import parse_target
+
+    url = find_database(db)
+    path = parse_target(url).path
+    return open_store(url, create=False) if path is None or path.exists() or db else None
+
+
+def _session_finder(results_dir: Path | str | None) -> Callable[[str], Path | None]:
+    def find(name: str) -> Path | None:
+        if os.sep in name:
+            return None
+        try:
+            found = find_session(name, results_dir)
+        except PacelineError:
+            return None
+        return found if isinstance(found, Path) else None
+
+    return find
+
+
+def _json(found: "Outcome") -> dict[str, Any]:
+    return {
+        "baseline": {"name": found.baseline.name, "about": found.baseline.about},
+        "candidate": {"name": found.candidate.name, "about": found.candidate.about},
+        "comparisons": [_compared_json(one) for one in found.compared],
+        "missing": [
+            {"case": one.case, "metric": one.metric, "side": one.side, "why": one.why}
+            for one in found.missing
+        ],
+        "geometric_mean": found.geometric_means(),
+        "unlike_machines": list(found.unlike),
+    }
+
+
+def _compared_json(one: "Compared") -> dict[str, Any]:
+    from paceline.record.codec import plain
+
+    judged = one.comparison
+    return {
+        "case": one.key.case,
+        "metric": one.key.metric,
+        "verdict": judged.verdict,
+        "ratio": plain(judged.ratio),
+        "low": plain(judged.low),
+        "high": plain(judged.high),
+        "minimum_detectable": plain(judged.minimum_detectable),
+        "variant": one.key.variant or None,
+        "unit": one.key.unit or None,
+        "direction": one.direction,
+        "baseline": one.baseline,
+        "candidate": one.candidate,
+        "samples": list(one.samples),
+    }
+
+
+_HEADER = ("case", "metric", "verdict", "A", "B", "change", "interval", "would be seen")
+
+
+def _cells(one: "Compared") -> tuple[str, ...]:
+    from paceline.findings.telling import share
+
+    unit = unit_beside(one.key.metric, one.key.unit or None)
+    judged = one.comparison
+    variant = f" ({one.key.variant})" if one.key.variant else ""
+    interval = (
+        f"{share(judged.low - 1)} … {share(judged.high - 1)}" if judged.high < float("inf") else "unknown"
+    )
+    smallest = f"±{judged.minimum_detectable:.1%}" if judged.minimum_detectable < 10 else "nothing"
+    values = (quantity(one.baseline, unit), quantity(one.candidate, unit))
+    told = (one.key.case + variant, one.key.metric, judged.verdict, *values, share(judged.ratio - 1))
+    return (*told, interval, smallest)
+
+
+def _lines(found: "Outcome") -> Iterator[str]:
+    yield visible(f"A: {found.baseline.about}")
+    yield visible(f"B: {found.candidate.about}")
+    yield ""
+    if found.compared:
+        yield from aligned([_HEADER, *([visible(cell) for cell in _cells(one)] for one in found.compared)])
+    yield from _footnotes(found)
+
+
+def _footnotes(found: "Outcome") -> Iterator[str]:
+    from paceline.findings.telling import share
+
+    if found.compared:
+        yield ""
+    for metric, ratio in sorted(found.geometric_means().items()):
+        cases = sum(1 for one in found.compared if one.key.metric == metric)
+        if cases > 1:
+            yield visible(f"geometric mean of {metric} over {count(cases, 'case')}: {share(ratio - 1)}")
+    yield from (visible(f"unlike machines: {text}") for text in found.unlike)
+    if any(min(one.samples) < 2 for one in found.compared):
+        yield "one sample on a side says nothing about noise: use 'repeat', or compare revisions of several sessions"
+    for one in found.missing[:_MOST_MISSING]:
+        why = f" ({one.why})" if one.why else ""
+        yield visible(f"missing in {one.side}: {one.case} {one.metric or ''}".rstrip() + why)
+    if len(found.missing) > _MOST_MISSING:
+        yield f"… and {len(found.missing) - _MOST_MISSING:,} more missing (--json lists all)"
+    yield _summary(found)
+
+
+def _summary(found: "Outcome") -> str:
+    verdicts = [one.comparison.verdict for one in found.compared]
+    parts = [f"{verdicts.count(one):,} {one}" for one in ("worse", "better", "same", "inconclusive")]
+    return f"{', '.join(parts)} of {count(len(verdicts), 'comparison')}"
+
+
+def _markdown(found: "Outcome") -> Iterator[str]:
+    from paceline.report.markdown import escape
+
+    yield "## Comparison"
+    yield from ("", f"- A: {escape(found.baseline.about)}", f"- B: {escape(found.candidate.about)}", "")
+    if found.compared:
+        yield f"| {' | '.join(_HEADER)} |"
+        yield f"|---|---|---{'|---:' * 5}|"
+    yield from (f"| {' | '.join(map(escape, _cells(one)))} |" for one in found.compared)
+    yield ""
+    yield from (f"- {escape(line)}" for line in _footnotes(found) if line)

@@ -1,0 +1,62 @@
+"""`paceline verdict`: what somebody thinks of a change that was found."""
+
+import getpass
+import json
+from typing import TYPE_CHECKING, cast, get_args
+
+import click
+
+from paceline.cli.history_db import db_option, json_option, open_database
+from paceline.cli.output import write
+from paceline.model import State
+from paceline.report.format import visible
+
+if TYPE_CHECKING:
+    from paceline.history import Store
+
+EPILOG = """\b
+Examples:
+  paceline verdict 5ee787f59b acknowledged --why "looking into it"
+  paceline verdict 5ee787f59b false --why "the backup ran that night"
+  paceline verdict i6c0e8f3a expected --why "checks more rows now"   all findings of an incident
+  paceline verdict 5ee787f59b new --why "it was real after all"
+"""
+_NEED_A_REASON = ("expected", "false")
+
+
+@click.command("verdict", epilog=EPILOG)
+@click.argument("finding", metavar="ID")
+@click.argument("state", type=click.Choice(get_args(State)))
+@click.option("--why", metavar="TEXT", default="", help="The reason; needed for expected and false.")
+@click.option("--who", metavar="NAME", help="Who says so. [default: the user]")
+@db_option
+@json_option
+def command(finding: str, state: str, why: str, who: str | None, db: str | None, as_json: bool) -> None:
+    """Store your word about the finding (or the incident) ID that 'paceline regressions' lists.
+
+    One that is acknowledged, expected, fixed or false fails nothing any more. The last word counts; all are kept, and
+    'paceline regressions --replay' holds the detector against them.
+    """
+    if state in _NEED_A_REASON and not why.strip():
+        raise click.UsageError(f"say --why it is {state}: others will ask")
+    with open_database(db) as store:
+        for ident in _members(store, finding):
+            found = store.say(ident, cast(State, state), why=why, who=_user() if who is None else who)
+            told = f"{found.series.case} {found.series.metric}"
+            if as_json:
+                write(json.dumps({"id": found.id, "state": found.state, "why": why}) + "\n")
+            else:
+                write(f"{found.id} {visible(told)} is now {found.state}\n")
+
+
+def _members(store: "Store", wanted: str) -> list[str]:
+    """The findings of an incident, or the one finding."""
+    members = [one.id for one in store.findings() if one.incident == wanted]
+    return members or [wanted]
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user may have no name
+        return ""

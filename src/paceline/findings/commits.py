@@ -1,0 +1,113 @@
+"""What a git repository knows of the revisions in the history: their order, and what lies between two of them."""
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from paceline.errors import PacelineError
+
+MOST_COMMITS = 50
+"""Commits of a bracket that are listed by name; of more, the newest."""
+_TIMEOUT_S = 60
+_REVISION = re.compile(r"[0-9a-fA-F]{7,64}")
+# A repository's own configuration must not start programs.
+_GIT = ("git", "-c", "core.fsmonitor=false")
+_FORMAT = "%H%x1f%an%x1f%cI%x1f%s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """A commit that may have caused a change."""
+
+    revision: str
+    author: str
+    time: str
+    subject: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commits:
+    """What lies after one revision, up to another, newest first; `count` of them, of which some are listed."""
+
+    count: int = 0
+    listed: tuple[Commit, ...] = ()
+
+
+class Repository:
+    """A repository on this machine; what git cannot tell is unknown, never an error."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._between: dict[tuple[str, str], Commits] = {}
+
+    def order(self, revisions: Iterable[str]) -> dict[str, int]:
+        """The places of the revisions that it knows: no commit comes before one that it builds upon."""
+        wanted = sorted({revision for revision in revisions if _REVISION.fullmatch(revision)})
+        full = self._full_names(wanted)
+        if not full:
+            return {}
+        listed = self._ask(
+            "rev-list", "--date-order", "--reverse", "--stdin", feed=sorted(set(full.values()))
+        )
+        places = {name: place for place, name in enumerate(listed)}
+        return {short: places[name] for short, name in full.items() if name in places}
+
+    def _full_names(self, revisions: list[str]) -> dict[str, str]:
+        answers = self._ask("cat-file", "--batch-check=%(objectname) %(objecttype)", feed=revisions)
+        pairs = zip(revisions, (answer.split(" ") for answer in answers), strict=False)
+        return {revision: answer[0] for revision, answer in pairs if answer[1:2] == ["commit"]}
+
+    def between(self, good: str, bad: str) -> Commits:
+        """The commits that are in `bad` and not in `good`."""
+        if not (_REVISION.fullmatch(good) and _REVISION.fullmatch(bad)) or good == bad:
+            return Commits()
+        if (good, bad) not in self._between:
+            self._between[good, bad] = self._commits(f"{good}..{bad}")
+        return self._between[good, bad]
+
+    def _commits(self, bracket: str) -> Commits:
+        count = "".join(self._ask("rev-list", "--count", bracket))
+        lines = self._ask("log", f"--max-count={MOST_COMMITS}", f"--format={_FORMAT}", bracket)
+        fields = [line.split("\x1f") for line in lines]
+        listed = [Commit(revision=f[0], author=f[1], time=f[2], subject=f[3]) for f in fields if len(f) == 4]
+        return Commits(count=int(count) if count.isdecimal() else len(listed), listed=tuple(listed))
+
+    def resolve(self, name: str) -> str:
+        """The full name of the commit that a revision, branch or tag means; empty if it means none."""
+        if not name or name.startswith("-"):
+            return ""
+        return "".join(self._ask("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"))
+
+    def _ask(self, *words: str, feed: Iterable[str] = ()) -> list[str]:
+        environ: Mapping[str, str] = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+        try:
+            answer = subprocess.run(
+                [*_GIT, *words],
+                cwd=self.root,
+                env=environ,
+                input="".join(f"{line}\n" for line in feed).encode(),
+                capture_output=True,
+                timeout=_TIMEOUT_S,
+                check=True,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return []
+        return answer.stdout.decode(errors="replace").splitlines()
+
+
+def open_repository(path: Path) -> Repository:
+    """The repository that somebody named, which must be one."""
+    found = find_repository(path)
+    if found is None:
+        raise PacelineError(f"{path} is in no git repository: give --repo a directory that is")
+    return found
+
+
+def find_repository(path: Path) -> Repository | None:
+    """The repository that a directory lies in, if there is one."""
+    inside = path.absolute()
+    root = next((one for one in (inside, *inside.parents) if os.access(one / ".git", os.F_OK)), None)
+    return None if root is None else Repository(root)

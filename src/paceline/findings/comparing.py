@@ -1,0 +1,225 @@
+"""Two sides compared: each metric of each case that both have, with every sample."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any, NamedTuple
+
+from paceline.errors import PacelineError
+from paceline.findings.sides import Side
+from paceline.judge import Comparison, compare
+from paceline.model import Direction, Measurement, Scalar, Status
+
+FEWEST_STARTS = 3
+"""Records on each side from which on each counts as one start; of fewer, every sample does."""
+_MEASURED = frozenset({Status.PASSED, Status.REQUIREMENT_FAILED})
+
+
+class MetricKey(NamedTuple):
+    """A metric of a case."""
+
+    case: str
+    variant: str
+    version: str
+    metric: str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """One metric of one case on both sides."""
+
+    key: MetricKey
+    direction: Direction
+    comparison: Comparison
+    baseline: float
+    candidate: float
+    samples: tuple[int, int]
+
+    @property
+    def size(self) -> float:
+        ratio = self.comparison.ratio
+        return abs(math.log(ratio)) if ratio > 0 else abs(ratio - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """What only one side has; all of a case if `metric` is None."""
+
+    case: str
+    metric: str | None
+    side: str
+    """The side that lacks it."""
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A comparison of two sides; those that differ come first, the larger the earlier."""
+
+    baseline: Side
+    candidate: Side
+    compared: tuple[Compared, ...]
+    missing: tuple[Missing, ...]
+    unlike: tuple[str, ...]
+    """What is different about the machines, if they are of different kinds."""
+
+    def geometric_means(self) -> dict[str, float]:
+        """For each metric the mean ratio over all cases, of ratios that there are."""
+        logs: dict[str, list[float]] = {}
+        for one in self.compared:
+            if 0 < one.comparison.ratio < math.inf:
+                logs.setdefault(one.key.metric, []).append(math.log(one.comparison.ratio))
+        return {metric: math.exp(math.fsum(values) / len(values)) for metric, values in logs.items()}
+
+    @property
+    def is_worse(self) -> bool:
+        return any(one.comparison.verdict == "worse" for one in self.compared)
+
+
+class _Values(NamedTuple):
+    direction: Direction | None
+    starts: list[list[float]]
+
+
+def compare_sides(
+    baseline: Side,
+    candidate: Side,
+    *,
+    cases: Any = None,
+    metrics: Any = None,
+    anyway: bool = False,
+) -> Outcome:
+    """Compare what both have; unlike machines are an error unless it is done anyway or they are what is compared.
+
+    `cases` and `metrics` are functions that say whether a name is wanted.
+    """
+    baseline, candidate, unlike = _on_like_machines(baseline, candidate, anyway=anyway)
+    old, new = (_values(side, cases, metrics) for side in (baseline, candidate))
+    compared = [_compared(key, old[key], new[key]) for key in old if key in new]
+    decided = ("worse", "better")
+    order = sorted(compared, key=lambda one: (one.comparison.verdict not in decided, -one.size, one.key))
+    return Outcome(
+        baseline=baseline,
+        candidate=candidate,
+        compared=tuple(order),
+        missing=tuple(_missing(baseline, candidate, old, new, cases)),
+        unlike=unlike,
+    )
+
+
+def _on_like_machines(a: Side, b: Side, *, anyway: bool) -> tuple[Side, Side, tuple[str, ...]]:
+    """The sides as far as they ran on machines of the same classes, or all of them if they never did."""
+    common = a.classes & b.classes
+    if common:
+        return _only(a, common), _only(b, common), ()
+    if not a.classes or not b.classes:
+        return a, b, ()
+    unlike = tuple(_differences(a, b)) or ("their classes",)
+    if not anyway and not (a.is_environment and b.is_environment):
+        raise PacelineError(
+            f"{a.name} and {b.name} ran on unlike machines ({'; '.join(unlike)}): --anyway compares them all the same"
+        )
+    return a, b, unlike
+
+
+def _only(side: Side, classes: frozenset[str]) -> Side:
+    kept = tuple(
+        one for one in side.measured if one.environment_class in classes or not one.environment_class
+    )
+    return replace(side, measured=kept)
+
+
+def _differences(a: Side, b: Side) -> Iterator[str]:
+    old, new = (side.machines.get(min(side.classes), {}) for side in (a, b))
+    for name in sorted({*old, *new}):
+        if old.get(name) != new.get(name):
+            yield f"{name} {_shown(old.get(name))} → {_shown(new.get(name))}"
+
+
+def _shown(value: Any) -> str:
+    return "unknown" if value is None else str(value)[:80]
+
+
+def _values(side: Side, cases: Any, metrics: Any) -> dict[MetricKey, _Values]:
+    """Every sample of each judged metric, record by record."""
+    found: dict[MetricKey, _Values] = {}
+    for one in side.measured:
+        record = one.record
+        if record.status not in _MEASURED or (cases and not cases(record.case.key)):
+            continue
+        for name, measurement in record.metrics.items():
+            samples = _samples(measurement)
+            if measurement.direction is None or not samples or (metrics and not metrics(name)):
+                continue
+            case = record.case
+            key = MetricKey(case.key, case.variant or "", case.version, name, measurement.unit or "")
+            found.setdefault(key, _Values(measurement.direction, [])).starts.append(samples)
+    return found
+
+
+def _samples(measurement: Measurement) -> list[float]:
+    """The samples that are finite numbers, or the value where only that was kept."""
+    given = measurement.samples or (measurement.value,)
+    return [number for number in map(_number, given) if number is not None]
+
+
+def _number(value: Scalar) -> float | None:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _compared(key: MetricKey, old: _Values, new: _Values) -> Compared:
+    direction = old.direction or new.direction
+    assert direction is not None
+    flat = (
+        [value for start in old.starts for value in start],
+        [value for start in new.starts for value in start],
+    )
+    by_start = min(len(old.starts), len(new.starts)) >= FEWEST_STARTS
+    higher = direction == "higher"
+    comparison = (
+        compare(old.starts, new.starts, higher_is_better=higher)
+        if by_start
+        else compare(flat[0], flat[1], higher_is_better=higher)
+    )
+    return Compared(
+        key=key,
+        direction=direction,
+        comparison=comparison,
+        baseline=median(flat[0]),
+        candidate=median(flat[1]),
+        samples=(len(flat[0]), len(flat[1])),
+    )
+
+
+def _missing(
+    a: Side,
+    b: Side,
+    old: Mapping[MetricKey, _Values],
+    new: Mapping[MetricKey, _Values],
+    cases: Any,
+) -> Iterator[Missing]:
+    for side, has, lacks in ((b, old, new), (a, new, old)):
+        known = {key[:3] for key in lacks}
+        gone = sorted({key[:3] for key in has} - known)
+        for case in gone:
+            yield Missing(case=case[0], metric=None, side=side.name, why=_why(side, case))
+        for key in sorted(has):
+            if key not in lacks and key[:3] in known:
+                yield Missing(case=key.case, metric=key.metric, side=side.name)
+
+
+def _why(side: Side, case: Sequence[str]) -> str:
+    """How the case ended on the side that has no numbers of it."""
+    for one in side.measured:
+        record = one.record
+        if (record.case.key, record.case.variant or "", record.case.version) == tuple(case):
+            return record.status.value.replace("_", " ")
+    return ""

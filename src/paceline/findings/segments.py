@@ -1,0 +1,166 @@
+"""A series cut into the stretches between its changes: their levels, and how surely each change is placed."""
+
+import itertools
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from paceline.history.findings import SeriesKey
+from paceline.history.series import Point, Series
+from paceline.judge import ChangePoint, change_points, compare
+from paceline.model import Direction, Verdict
+
+SMALLEST_EFFECT = 0.005
+"""A change of less than half a percent is real on a quiet machine, and nobody's night is worth it."""
+
+_MEASURED = frozenset({"passed", "requirement_failed"})
+_COMPARED = 30
+"""Points on each side of a change that tell how large it is: enough for a narrow interval, and recent."""
+_FARTHEST = 4
+"""How many points a change may be off its place."""
+_UNLIKELY = 2.0
+"""Places whose likelihood is this much (as a logarithm) below the best are left out: a set of about 95 %."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A change of level before the point `index`; it lies between the points `last_good` and `first_bad`."""
+
+    index: int
+    last_good: int
+    first_bad: int
+    verdict: Verdict
+    effect: float
+    low: float
+    high: float
+    p_value: float
+    undone_at: int | None
+    """The first point of the later level that is as good as the one before the change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A series in the order in which it is judged, and where it changed."""
+
+    key: SeriesKey
+    epoch: int
+    direction: Direction
+    points: Sequence[Point]
+    found: tuple[ChangePoint, ...]
+
+
+def series_key(series: Series) -> SeriesKey:
+    """What tells a series from the others."""
+    names = (series.case_key, series.variant or "", series.version, series.metric, series.unit or "")
+    return SeriesKey(*names, series.environment_class)
+
+
+def ordered_points(series: Series, places: dict[str, int]) -> list[Point]:
+    """The points that were measured, in commit order if every one of their revisions has a place, else in time."""
+    points = [point for point in series.points if point.status in _MEASURED]
+    if not places or any(point.revision not in places for point in points):
+        return points
+    return sorted(points, key=lambda point: places[point.revision])
+
+
+def judge_series(series: Series, places: dict[str, int]) -> Judged:
+    """Where the series changed, all that may be by chance included."""
+    assert series.direction is not None, "only metrics with a direction are judged"
+    points = ordered_points(series, places)
+    return Judged(
+        key=series_key(series),
+        epoch=series.epoch,
+        direction=series.direction,
+        points=points,
+        found=change_points([point.value for point in points]),
+    )
+
+
+def describe(judged: Judged) -> list[Change | None]:
+    """Each change that was found, in order; None for one that is too small to matter."""
+    if not judged.found:
+        return []
+    values = [point.value for point in judged.points]
+    edges = [0, *(one.index for one in judged.found), len(values)]
+    levels = [statistics.median(values[a:b]) for a, b in itertools.pairwise(edges)]
+    return [
+        _describe(judged, values, edges, levels, number)
+        if abs(judged.found[number].effect) >= SMALLEST_EFFECT
+        else None
+        for number in range(len(judged.found))
+    ]
+
+
+def _describe(
+    judged: Judged, values: list[float], edges: list[int], levels: list[float], number: int
+) -> Change:
+    begin, index, end = edges[number : number + 3]
+    rises = levels[number + 1] > levels[number]
+    effect = math.copysign(judged.found[number].effect, 1 if rises else -1)
+    before, after = values[max(begin, index - _COMPARED) : index], values[index : min(end, index + _COMPARED)]
+    low, high = _interval(before, after, effect)
+    last_good, first_bad = _bracket(values, begin, index, end)
+    is_worse = rises == (judged.direction == "lower")
+    return Change(
+        index=index,
+        last_good=last_good,
+        first_bad=first_bad,
+        verdict="worse" if is_worse else "better",
+        effect=effect,
+        low=low,
+        high=high,
+        p_value=judged.found[number].p_value,
+        undone_at=_undone_at(edges, levels, number),
+    )
+
+
+def _interval(before: list[float], after: list[float], effect: float) -> tuple[float, float]:
+    compared = compare(before, after)
+    return min(compared.low - 1, effect), max(compared.high - 1, effect)
+
+
+def _undone_at(edges: list[int], levels: list[float], number: int) -> int | None:
+    """Where a later level takes back four fifths of the change, or more."""
+    old, new = levels[number], levels[number + 1]
+    if old == new:
+        return None
+    for later in range(number + 2, len(levels)):
+        if (levels[later] - new) / (old - new) >= 0.8:
+            return edges[later]
+    return None
+
+
+def _bracket(values: Sequence[float], begin: int, index: int, end: int) -> tuple[int, int]:
+    """The last point that is surely of the old level, and the first that is surely of the new one."""
+    scale = (
+        [math.log(value) for value in values[begin:end]] if min(values[begin:end]) > 0 else values[begin:end]
+    )
+    split = index - begin
+    old, new = statistics.median(scale[:split]), statistics.median(scale[split:])
+    noise = _noise([value - old for value in scale[:split]] + [value - new for value in scale[split:]])
+    if not noise or old == new:
+        return index - 1, index
+    # How much likelier each point is under the level it has than under the other; clipped, since spikes prove nothing.
+    most = 3 * abs(new - old) ** 2 / (2 * noise**2)
+    gains = [
+        min(max(((value - new) ** 2 - (value - old) ** 2) / (2 * noise**2), -most), most) for value in scale
+    ]
+    earlier = _reach(gains[max(split - _FARTHEST, 1) : split][::-1])
+    later = _reach([-gain for gain in gains[split : min(split + _FARTHEST, end - begin - 1)]])
+    return index - 1 - earlier, index + later
+
+
+def _reach(losses: Sequence[float]) -> int:
+    """How far the place may be moved, point by point, before that is too unlikely."""
+    total, farthest = 0.0, 0
+    for steps, loss in enumerate(losses, start=1):
+        total += loss
+        if total < _UNLIKELY:
+            farthest = steps
+    return farthest
+
+
+def _noise(residuals: list[float]) -> float:
+    """Their standard deviation, by the median: spikes do not count."""
+    return 1.4826 * statistics.median(map(abs, residuals))

@@ -1,0 +1,70 @@
+"""Histories of many nights for tests of what is found in them."""
+
+import math
+import random
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from paceline.history import Store
+from paceline.model import Status
+from stored_records import ENVIRONMENT, measured, record, session
+
+
+def noisy(count: int, *steps: tuple[int, float], seed: int = 1, noise: float = 0.01) -> list[float]:
+    """Values of about 10; from each index on they are multiplied by a factor."""
+    rng = random.Random(seed)
+    return [
+        10 * math.prod(factor for at, factor in steps if number >= at) * math.exp(rng.gauss(0, noise))
+        for number in range(count)
+    ]
+
+
+def add_nights(
+    store: Store,
+    cases: Mapping[str, Sequence[float]],
+    *,
+    first: int = 1,
+    direction: str | None = "lower",
+    environment: Mapping[str, Any] = ENVIRONMENT,
+    failed: Sequence[int] = (),
+    revisions: Sequence[str] = (),
+) -> None:
+    """A session for each value of the series; those whose numbers are in `failed` did not pass."""
+    for offset in range(max(map(len, cases.values()))):
+        number = first + offset
+        told = {"revision": revisions[offset]} if revisions else {}
+        status = Status.FAILED if number in failed else Status.PASSED
+        records = [
+            record(
+                key,
+                number=number,
+                metrics={"wall_s": measured(values[offset], direction=direction)},
+                environment=environment["id"],
+                status=status,
+                **told,
+            )
+            for key, values in cases.items()
+            if offset < len(values)
+        ]
+        store.add(session(number, **told), environment, records)
+
+
+def git(directory: Path, *words: str) -> str:
+    identity = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
+    done = subprocess.run(
+        ["git", *identity, *words], cwd=directory, capture_output=True, text=True, check=True, timeout=60
+    )
+    return done.stdout.strip()
+
+
+def make_repository(directory: Path, commits: int) -> list[str]:
+    """A repository of so many commits, one after the other; their names, oldest first."""
+    directory.mkdir(parents=True, exist_ok=True)
+    git(directory, "init", "-q", "-b", "main")
+    names = []
+    for number in range(commits):
+        git(directory, "commit", "-q", "--allow-empty", "-m", f"Change number {number}")
+        names.append(git(directory, "rev-parse", "HEAD"))
+    return names
