@@ -4,7 +4,7 @@ import itertools
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,7 @@ class Request:
     history: bool = True
     setting: Setting | None = None
     setups: bool = True
+    skipped: Mapping[Path, frozenset[str]] = field(default_factory=dict)
 
     @property
     def resumes(self) -> bool:
@@ -70,7 +71,12 @@ def load_config(request: Request) -> Loaded:
     """The merged configuration; what is wrong in it is raised by the plan, together with what is wrong there."""
     environ = {**os.environ, **request.setting.env} if request.setting else None
     return load(
-        request.configs, datasets=request.datasets, sinks=request.sinks, environ=environ, lenient=True
+        request.configs,
+        datasets=request.datasets,
+        sinks=request.sinks,
+        environ=environ,
+        lenient=True,
+        skipped=request.skipped,
     )
 
 

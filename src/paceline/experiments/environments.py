@@ -18,7 +18,7 @@ import paceline
 from paceline.errors import BuildError
 from paceline.experiments.cache import default_cache_dir, keep
 
-__all__ = ["Venv", "build_venv", "default_cache_dir", "venv_key"]
+__all__ = ["Venv", "build_venv", "default_cache_dir", "planned_venv", "venv_key"]
 
 OnLine = Callable[[str], None]
 
@@ -59,13 +59,21 @@ def build_venv(
     specs = tuple(_absolute(spec, base or Path.cwd()) for spec in packages)
     key = venv_key(specs, python=python)
     directory = cache_dir / "venvs" / key
-    facts = keep(directory, lambda lock: _build(directory, specs, python, _Shell(log, on_line, lock)))
+    facts = keep(directory, lambda lock: _build(directory, specs, python, Shell(log, on_line, lock)))
     return Venv(
         python=directory / "bin" / "python",
         key=key,
         packages=tuple(packages),
         installed=tuple(facts.get("installed", ())),
     )
+
+
+def planned_venv(
+    packages: Sequence[str], *, cache_dir: Path, python: str | None = None, base: Path | None = None
+) -> Venv:
+    """The environment that `build_venv` would make; it may not be there yet."""
+    key = venv_key(tuple(_absolute(spec, base or Path.cwd()) for spec in packages), python=python)
+    return Venv(python=cache_dir / "venvs" / key / "bin" / "python", key=key, packages=tuple(packages))
 
 
 def venv_key(specs: Sequence[str], *, python: str | None = None) -> str:
@@ -85,7 +93,7 @@ def find_uv() -> str | None:
     return str(beside) if os.access(beside, os.X_OK) else shutil.which("uv")
 
 
-class _Shell:
+class Shell:
     """Runs programs; what they print goes to a log and, line by line, to whoever listens."""
 
     def __init__(self, log: Path, on_line: OnLine | None, lock: int) -> None:
@@ -136,7 +144,7 @@ def _environ() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in dropped}
 
 
-def _build(directory: Path, specs: Sequence[str], python: str | None, shell: _Shell) -> Mapping[str, Any]:
+def _build(directory: Path, specs: Sequence[str], python: str | None, shell: Shell) -> Mapping[str, Any]:
     uv = find_uv()
     interpreter = directory / "bin" / "python"
     what = f"an environment with {', '.join(specs) or 'no packages'}"
@@ -151,7 +159,7 @@ def _build(directory: Path, specs: Sequence[str], python: str | None, shell: _Sh
         if words:
             shell.run(interpreter, "-m", "pip", "install", *words, what=what)
         frozen = shell.run(interpreter, "-m", "pip", "freeze", what=what)
-    _lend_ourselves(interpreter, shell, what)
+    lend_ourselves(interpreter, shell, what)
     return {"installed": [line for line in frozen.splitlines() if line.strip()], "packages": list(specs)}
 
 
@@ -176,7 +184,7 @@ def _home() -> Path:
     return Path(paceline.__file__).parent
 
 
-def _lend_ourselves(python: Path, shell: _Shell, what: str) -> None:
+def lend_ourselves(python: Path, shell: Shell, what: str) -> None:
     """Scripts import `paceline.emit`, which needs nothing but the standard library: they get the one of this runner."""
     program = "import sysconfig; print(sysconfig.get_path('purelib'))"
     packages = Path(shell.run(python, "-c", program, what=what).splitlines()[-1])

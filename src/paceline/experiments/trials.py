@@ -33,6 +33,7 @@ class TrialSetting:
     name: str
     directory: Path
     configs: tuple[Path, ...]
+    skipped: Mapping[Path, frozenset[str]] = field(default_factory=dict)
     datasets: Path | None = None
     only: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -124,6 +125,7 @@ def trial_name(setting: TrialSetting, number: int) -> str:
 def _request(setting: TrialSetting, number: int) -> Request:
     return Request(
         configs=setting.configs,
+        skipped=setting.skipped,
         datasets=setting.datasets,
         sinks=("none",),
         results_dir=setting.directory / TRIALS,
