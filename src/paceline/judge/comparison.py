@@ -110,11 +110,15 @@ def _starts(samples: Samples, side: str) -> Floats:
     """One number a start."""
     if not len(samples):
         raise PacelineError(f"the {side} has no values to compare")
-    values = [float(np.median(np.asarray(start, dtype=float))) for start in samples]
-    starts = np.array(values)
+    starts = np.array([_middle(start) for start in samples])
     if not np.isfinite(starts).all():
         raise PacelineError(f"the {side} has values that are not finite numbers")
     return starts
+
+
+def _middle(start: float | Sequence[float]) -> float:
+    # Single values are by far the most, and numpy's median takes long to see it.
+    return float(start if isinstance(start, int | float) else np.median(np.asarray(start, dtype=float)))
 
 
 def _difference(old: Floats, new: Floats, *, paired: bool) -> _Estimate:

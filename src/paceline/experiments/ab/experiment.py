@@ -172,7 +172,8 @@ class Experiment:
         started = time.monotonic()
         records = run_trial(setting, number)
         # A trial that ended before we were killed is only read now: its own time counts, not ours.
-        seconds = max(time.monotonic() - started, sum(sum(record.timings_s.values()) for record in records))
+        ran_s = sum(record.timings_s.get("run", 0.0) for record in records)
+        seconds = max(time.monotonic() - started, ran_s)
         data = trial_data(records)
         self._journal.append(TRIAL, arm=name, block=counted, seconds=round(seconds, 3), cases=data)
         self._tell_trial(name, counted, seconds, data)
@@ -193,7 +194,8 @@ class Experiment:
             return ""
         runs = self._runs()
         if not turns:
-            failed = self._missing(self._tally(), ())
+            tally = self._tally()
+            failed = self._missing(tally, tally.judged())
             return "every metric that can be compared is decided" if failed else "every metric is decided"
         if counted >= self._schedule.max_blocks:
             return f"the budget of {runs} runs is spent"
@@ -254,7 +256,7 @@ class Experiment:
         self, tally: Tally, arm: str, one: Judged, looks: Sequence[int], level: float
     ) -> ArmComparison:
         found = tally.comparison(arm, one, looks, level)
-        old, new = tally.pairs(arm, one, tally.blocks)
+        pairs = tally.pairs(arm, one)
         return ArmComparison(
             case=one.case,
             metric=one.metric,
@@ -265,9 +267,9 @@ class Experiment:
             low=found.low if found else None,
             high=found.high if found else None,
             minimum_detectable=found.minimum_detectable if found else None,
-            blocks=len(old),
-            baseline_value=median(map(median, old)) if old else None,
-            value=median(map(median, new)) if new else None,
+            blocks=len(pairs),
+            baseline_value=median(old for _, old, _ in pairs) if pairs else None,
+            value=median(new for _, _, new in pairs) if pairs else None,
             unit=one.unit,
             higher_is_better=one.higher,
         )
@@ -313,4 +315,4 @@ class Experiment:
     def _tell_look(self, result: ABResult, counted: int) -> None:
         real = [one for one in result.comparisons if not one.null]
         decided = sum(one.verdict != "inconclusive" for one in real)
-        self._say(f"after {counted} blocks {decided} of {len(real)} comparisons are decided")
+        self._say(f"after block {counted} {decided} of {len(real)} comparisons are decided")

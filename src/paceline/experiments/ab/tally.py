@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any
 
 from paceline import metrics as known
@@ -102,21 +103,20 @@ class Tally:
         direction: Direction | None = self.wanted.get(name) or values.get("direction")
         return direction
 
-    def values(self, arm: str, one: Judged) -> dict[int, list[float]]:
-        """The samples of each counted block."""
+    def values(self, arm: str, one: Judged) -> dict[int, float]:
+        """What each counted block gave: the median of its samples, which share one block's luck."""
         return {
-            trial.block: data["metrics"][one.metric]["samples"]
+            trial.block: median(data["metrics"][one.metric]["samples"])
             for trial in self.trials
             if trial.arm == arm and trial.block >= 0
             if (data := trial.cases.get(one.case)) is not None
             if data["status"] in _HAS_VALUES and one.metric in data["metrics"]
         }
 
-    def pairs(self, arm: str, one: Judged, blocks: int) -> tuple[list[list[float]], list[list[float]]]:
-        """The baseline's and the arm's samples of those blocks that have both."""
+    def pairs(self, arm: str, one: Judged) -> list[tuple[int, float, float]]:
+        """The blocks that have both, with the baseline's value and the arm's."""
         old, new = self.values(self.baseline, one), self.values(arm, one)
-        both = [block for block in sorted(old) if block in new and block < blocks]
-        return [old[block] for block in both], [new[block] for block in both]
+        return [(block, old[block], new[block]) for block in sorted(old) if block in new]
 
     def failures(self, arm: str, case: str) -> tuple[int, int, str]:
         """How often a case failed in an arm, how often it did not, and why it did the last time."""
@@ -144,12 +144,18 @@ class Tally:
     def comparison(self, arm: str, one: Judged, looks: Sequence[int], level: float) -> Comparison | None:
         """What all looks so far say together: their intervals hold at once, so the truth lies in what they share."""
         found: Comparison | None = None
+        pairs = self.pairs(arm, one)
         for blocks in looks:
-            old, new = self.pairs(arm, one, blocks)
-            if len(old) < 2:
+            seen = [pair for pair in pairs if pair[0] < blocks]
+            if len(seen) < 2:
                 continue
             latest = compare(
-                old, new, paired=True, higher_is_better=one.higher, margin=self.margin, level=level
+                [old for _, old, _ in seen],
+                [new for _, _, new in seen],
+                paired=True,
+                higher_is_better=one.higher,
+                margin=self.margin,
+                level=level,
             )
             found = _joined(found, latest, higher=one.higher, margin=self.margin)
         return found
