@@ -4,15 +4,16 @@ import itertools
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from paceline.config.load import Loaded, load
 from paceline.errors import SessionError
 from paceline.history.urls import passwords_in
 from paceline.judge.requirements import judge
-from paceline.model import Case, Finding, Plan, Record, Report, SinkSpec, Status
+from paceline.model import Case, Finding, Plan, Record, Report, Setting, SinkSpec, Status
 from paceline.plan import find_results_place, make_plan
 from paceline.record.directory import SessionDir, newest
 from paceline.record.environment import Environment
@@ -53,6 +54,9 @@ class Request:
     rerun_failed: bool = False
     db: str | None = None
     history: bool = True
+    setting: Setting | None = None
+    setups: bool = True
+    skipped: Mapping[Path, frozenset[str]] = field(default_factory=dict)
 
     @property
     def resumes(self) -> bool:
@@ -65,21 +69,34 @@ class Request:
 
 def load_config(request: Request) -> Loaded:
     """The merged configuration; what is wrong in it is raised by the plan, together with what is wrong there."""
-    return load(request.configs, datasets=request.datasets, sinks=request.sinks, lenient=True)
+    environ = {**os.environ, **request.setting.env} if request.setting else None
+    return load(
+        request.configs,
+        datasets=request.datasets,
+        sinks=request.sinks,
+        environ=environ,
+        lenient=True,
+        skipped=request.skipped,
+    )
 
 
 def prepare(request: Request, loaded: Loaded | None = None) -> Plan:
     """What would run, with no side effect."""
     loaded = loaded or load_config(request)
     results_dir, name = _place(request, request.results_dir or find_results_place(loaded))
-    return make_plan(
+    plan = make_plan(
         loaded,
         session=name,
         results_dir=results_dir,
         only=request.only,
         exclude=request.exclude,
         shard=request.shard,
+        environ={**os.environ, **request.setting.env} if request.setting else None,
+        setting=request.setting,
     )
+    # Trials of an experiment are many: their logs stay with them, and what was set up for the first serves all.
+    plan = plan if request.setting is None else replace(plan, artifacts_dir=None)
+    return plan if request.setups else replace(plan, setups=())
 
 
 def run(request: Request, listener: Listener) -> Report:
@@ -123,6 +140,7 @@ def _run_in(
             session = _Session(
                 plan, directory, redactor, events, environment, listener, kept, place, database
             )
+            session.details = request.setting.details if request.setting else {}
             return session.run(request)
     finally:
         directory.unlock()
@@ -161,6 +179,7 @@ class _Session:
         self._database = database
         self._store = Store(directory, kept)
         self._counts: Counter[Status] = Counter()
+        self.details: Mapping[str, Any] = {}
         self._untouched: tuple[Case, ...] = ()
         self._held: Held = held_against(plan, database, directory.path, environment)
         self._masked = mask_plan(plan, redactor)
@@ -240,6 +259,7 @@ class _Session:
             environment_id=self._environment.id,
             revision=self._environment.revision,
             gpu_interval_s=self._plan.settings.get("gpu_stats_interval_s", 1.0),
+            details=self.details,
             stopping=stopper.event.is_set,
         )
 

@@ -17,6 +17,7 @@ COMMANDS = {
     "init": "Write a small, commented suite to start from.",
     "plan": "Show what would run, and all that is wrong with it, without doing anything.",
     "run": "Run a suite: every case gets its record, the session its report.",
+    "ab": "Run a suite in two or more settings, in turns, until the difference between them is known.",
     "list": "List the sessions of a results directory.",
     "show": "Show the report of a session that is over, or of one that was cut short.",
     "history": "Look at the results of all sessions, and keep their database.",
