@@ -17,6 +17,7 @@ from paceline.plan import find_results_place, make_plan
 from paceline.record.directory import SessionDir, newest
 from paceline.record.environment import Environment
 from paceline.record.events import EventLog
+from paceline.record.layout import safe_name
 from paceline.record.masking import mask_plan
 from paceline.record.redact import Redactor
 from paceline.record.resumption import is_kept
@@ -311,7 +312,9 @@ class _Session:
         return SinkContext(
             name=spec.name,
             session=self._plan.session,
+            session_id=self._plan.session,
             session_dir=self._directory.path,
+            state_dir=self._directory.path / ".outbox" / safe_name(spec.name),
             environment=self._environment.data,
         )
 
