@@ -25,6 +25,11 @@ def make_sinks(loaded: Loaded) -> Iterator[SinkSpec]:
             name=sink.name,
             options=sink.options,
             required=sink.required,
+            only=(sink.only,) if isinstance(sink.only, str) else tuple(sink.only),
+            live=sink.live,
+            timeout_s=sink.timeout_s,
+            wait_s=sink.wait_s,
+            memory_bytes=sink.memory,
             blocked=str(unset) if unset else None,
             source=Source(file=mark.file, line=mark.line),
         )
