@@ -19,6 +19,7 @@ COMMANDS = {
     "run": "Run a suite: every case gets its record, the session its report.",
     "list": "List the sessions of a results directory.",
     "show": "Show the report of a session that is over, or of one that was cut short.",
+    "send": "Deliver what sessions have left waiting for their sinks.",
     "history": "Look at the results of all sessions, and keep their database.",
     "schema": "Print the JSON Schema of the configuration, the plan, a record or the report.",
     "completion": "Print the script that lets a shell complete paceline's commands and options.",

@@ -35,6 +35,7 @@ FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
 
 _PR_SET_PDEATHSIG = 1
 _LAST_WORDS_S = 0.5
+_MODESTY = 10  # A tenth of what a measurement gets that runs beside; less, and a busy machine starves a sink.
 
 
 class _GivenUp(Exception):
@@ -71,6 +72,8 @@ class Courier:
         self._ledger = Ledger(letter.directory).read()
         self._journal = Tail(letter.directory.parent / JOURNAL)
         self._stored = read_plan(letter.directory.parent)
+        with suppress(OSError):
+            os.chdir(self._stored.cwd)  # Relative paths mean the same wherever the rest is sent from.
         self._choice = Choice(letter.spec.only, self._stored.cases.get)
         self._waiting: deque[Call] = deque()
         self._is_opened = False
@@ -270,7 +273,7 @@ def main(letter_fd: int) -> int:
             return BUSY
         doorbell = os.dup(0)
         copier = _capture_output(letter.directory / OUTPUT, masks)
-        _limit(letter.spec.memory_bytes)
+        _limit(letter)
         code = Courier(letter, masks, doorbell).run()
         for stream in (sys.stdout, sys.stderr):
             stream.close()
@@ -286,12 +289,13 @@ def _die_with_parent() -> None:
         os._exit(GAVE_UP)
 
 
-def _limit(memory_bytes: int) -> None:
+def _limit(letter: Letter) -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     # Data, not address space: what is only reserved, as runtimes do by the gigabyte, costs nobody anything.
-    resource.setrlimit(resource.RLIMIT_DATA, (memory_bytes, memory_bytes))
-    # A measurement that runs beside must not notice.
-    os.nice(19)
+    limit = letter.spec.memory_bytes
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    if letter.is_beside_run:
+        os.nice(_MODESTY)
 
 
 def _capture_output(path: Path, masks: Masks) -> threading.Thread:

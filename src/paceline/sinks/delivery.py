@@ -52,7 +52,7 @@ class Delivery:
         self._doorbell: int | None = None
         self._starts = 0
         self._start_from_s = 0.0
-        self._is_off = False
+        self._is_off = self._is_ending = False
 
     def start(self) -> None:
         """Start a courier, unless too many have come to nothing."""
@@ -87,6 +87,7 @@ class Delivery:
 
     def finish(self) -> None:
         """The journal is complete: let the courier deliver the rest and go."""
+        self._is_ending = True
         if self._look() is not None or self._process is None:
             self.start()
         self._let_go()
@@ -124,6 +125,7 @@ class Delivery:
             spec=self.spec,
             secrets=self._post.secrets,
             wait_s=self._wait_s,
+            is_beside_run=not self._is_ending,
             sys_path=[entry or str(Path.cwd()) for entry in sys.path],
         )
         fd = os.memfd_create("letter")

@@ -22,6 +22,7 @@ class Letter:
     spec: SinkSpec
     secrets: Sequence[str]
     wait_s: float
+    is_beside_run: bool
     sys_path: Sequence[str]
 
     @property

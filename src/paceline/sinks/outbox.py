@@ -71,7 +71,11 @@ class Outbox:
 
     def keep_plan(self, plan: Plan) -> None:
         """Keep a plan that holds no secrets."""
-        data = {"id": self._id() or token_hex(8), "plan": _PLAN.dump_python(plan, mode="json")}
+        data = {
+            "id": self._kept("id") or token_hex(8),
+            "cwd": self._kept("cwd") or str(Path.cwd()),
+            "plan": _PLAN.dump_python(plan, mode="json"),
+        }
         write_atomic(self.path / SESSION, codec.dump(data), durable=False)
 
     def add_record(self, record: Record) -> None:
@@ -117,9 +121,9 @@ class Outbox:
         self._marker.parent.mkdir(exist_ok=True)
         self._marker.touch()
 
-    def _id(self) -> str:
+    def _kept(self, name: str) -> str:
         try:
-            return str(codec.load((self.path / SESSION).read_bytes())["id"])
+            return str(codec.load((self.path / SESSION).read_bytes())[name])
         except (OSError, ValueError, KeyError, TypeError):
             return ""
 
@@ -143,6 +147,7 @@ class StoredPlan:
     """The plan of a session as sinks see it, read back."""
 
     id: str
+    cwd: str
     plan: Plan
     cases: Mapping[str, Case]
 
@@ -178,7 +183,7 @@ def read_plan(outbox: Path) -> StoredPlan:
     data = json.loads((outbox / SESSION).read_bytes())
     plan = _PLAN.validate_python(data["plan"])
     cases = {case.name: case for case in (*plan.setups, *plan.cases)}
-    return StoredPlan(id=str(data["id"]), plan=plan, cases=cases)
+    return StoredPlan(id=str(data["id"]), cwd=str(data["cwd"]), plan=plan, cases=cases)
 
 
 def read_calls(journal: Path) -> Iterator[Call]:
