@@ -165,12 +165,21 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkSpec:
-    """A sink as the plan has it: which class, its label, its options (with secrets; redacted when written)."""
+    """A sink as the plan has it: which class, its label, its options (with secrets; redacted when written).
+
+    `only` says which records it gets, all if empty; `live` whether it gets them while the session runs. One call
+    may take `timeout_s`, its process `memory_bytes`, and the end of the session waits `wait_s` for it.
+    """
 
     type: str
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
     required: bool = False
+    only: tuple[str, ...] = ()
+    live: bool = True
+    timeout_s: float = 60.0
+    wait_s: float = 30.0
+    memory_bytes: int = 1 << 30
     blocked: str | None = None
     source: Source = Source()
 

@@ -13,7 +13,7 @@ from paceline.config.load import Loaded, load
 from paceline.errors import SessionError
 from paceline.history.urls import passwords_in
 from paceline.judge.requirements import judge
-from paceline.model import Case, Finding, Plan, Record, Report, Setting, SinkSpec, Status
+from paceline.model import Case, Finding, Plan, Record, Report, Setting, Status
 from paceline.plan import find_results_place, make_plan
 from paceline.record.directory import SessionDir, newest
 from paceline.record.environment import Environment
@@ -32,8 +32,7 @@ from paceline.run.scheduler import Grant, Scheduler
 from paceline.run.stopping import Stopper
 from paceline.session_files import Store, remove_leftovers, write_start
 from paceline.session_history import Held, choose_database, held_against, remember
-from paceline.sinks import SinkContext
-from paceline.sinks.dispatch import Dispatcher, start_sinks
+from paceline.sinks.dispatch import Dispatcher
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,12 +200,12 @@ class _Session:
         self._listener.session_started(self._masked, kept)
         for text in (*self._plan.warnings, *filter(None, [self._held.fault])):
             self._note(text)
-        sinks = start_sinks(self._plan, self._sink_context, self._note)
-        sinks.open(self._masked)
-        with Stopper([self._place], self._tell_stopping) as stopper:
-            for record in self._records(stopper, setups, cases):
-                self._finish(record, sinks)
-        return self._close(sinks, stopper)
+        with Dispatcher(self._plan, self._redactor, self._note) as sinks:
+            sinks.open(self._masked)
+            with Stopper([self._place], self._tell_stopping) as stopper:
+                for record in self._records(stopper, setups, cases):
+                    self._finish(record, sinks)
+            return self._close(sinks, stopper)
 
     def _records(
         self,
@@ -302,7 +301,7 @@ class _Session:
         self._store.release()
         report = replace(report, findings=self._remember())
         self._write_report(report)
-        undelivered = sinks.close(report)
+        undelivered = sinks.close(report, report.plan)
         if undelivered:
             report = replace(report, undelivered=undelivered)
             self._write_report(report)
@@ -330,14 +329,6 @@ class _Session:
             self._note(fault)
         for name in report.undelivered:
             self._note(f"sink {name} is required and did not get everything")
-
-    def _sink_context(self, spec: SinkSpec) -> SinkContext:
-        return SinkContext(
-            name=spec.name,
-            session=self._plan.session,
-            session_dir=self._directory.path,
-            environment=self._environment.data,
-        )
 
     def _note(self, text: str) -> None:
         text = self._redactor.text(text)

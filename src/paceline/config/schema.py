@@ -310,7 +310,26 @@ class Sink(OpenSection):
         description="A known sink or an import path `module:Class`, else an error; `name` by default."
     )
     enabled: bool = Field(default=True, description="`false` leaves it out; its variables are not looked up.")
-    required: bool = Field(default=False, description="Whether its failure fails the session.")
+    required: bool = Field(
+        default=False, description="Whether the session fails if this sink has not got everything at its end."
+    )
+    only: TextOrList = Field(
+        default=[],
+        description="Which records it gets: `failures`, `regressions`, `tag:NAME`, names of entries or globs of "
+        "names, one or a list; all by default. Where nothing fits, it hears nothing of the session at all.",
+    )
+    live: bool = Field(
+        default=True, description="`false`: it gets everything at the end, and nothing while cases run."
+    )
+    timeout_s: Seconds = Field(
+        default=60.0, description="How long one call may take; its process is ended then."
+    )
+    wait_s: GraceSeconds = Field(
+        default=30.0, description="How long the end of the session waits for it; the rest waits on disk."
+    )
+    memory: Bytes = Field(
+        default=1024**3, description="How much memory its process may take, in bytes or as `1GiB`."
+    )
 
     @property
     def options(self) -> dict[str, Any]:

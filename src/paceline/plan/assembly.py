@@ -46,8 +46,7 @@ def make_plan(
     problems = [*loaded.problems]
     directories = find_directories(expansion, session, results_dir, problems)
     drafts, found = draft_cases(expansion)
-    wrong_sinks, warnings = check_sinks(loaded)
-    problems += [*found, *expansion.check_path_names(), *wrong_sinks]
+    problems += [*found, *expansion.check_path_names(), *check_sinks(loaded)]
     notes: list[str] = list(loaded.warnings)
     drafts = _choose(drafts, only, exclude, shard, notes, is_broken=bool(problems))
     marks = {**directories.marks, SEARCH_PATH: environ.get("PATH", os.defpath)}
@@ -71,7 +70,7 @@ def make_plan(
         secret_names=names,
         secret_values=values,
         settings=settings,
-        warnings=(*notes, *warnings, *_missing_files(built)),
+        warnings=(*notes, *_missing_files(built)),
     )
 
 
