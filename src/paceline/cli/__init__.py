@@ -20,6 +20,7 @@ COMMANDS = {
     "ab": "Run a suite in two or more settings, in turns, until the difference between them is known.",
     "list": "List the sessions of a results directory.",
     "show": "Show the report of a session that is over, or of one that was cut short.",
+    "bisect": "Find the commit, or the version of a package, that made a number worse.",
     "send": "Deliver what sessions have left waiting for their sinks.",
     "history": "Look at the results of all sessions, and keep their database.",
     "regressions": "Show what changed in the history, when, how surely, and what may be the cause.",

@@ -50,16 +50,21 @@ def build_venv(
     on_line: OnLine | None = None,
     python: str | None = None,
     base: Path | None = None,
+    options: Sequence[str] = (),
+    overlay: bool = False,
 ) -> Venv:
     """An environment with these packages, by uv where there is one, else by venv and pip.
 
     A package is anything that pip takes; local paths are relative to `base` and count by their content, so an edited
     one is built again. `python` is a version or a path, this Python by default. All output is added to `log`.
+    `options` go to the installer, such as --find-links. An `overlay` gets the packages without their dependencies, and
+    everything else from the Python that runs us.
     """
     specs = tuple(_absolute(spec, base or Path.cwd()) for spec in packages)
-    key = venv_key(specs, python=python)
+    words = (*options, "--no-deps") if overlay else tuple(options)
+    key = venv_key(specs, python=python, options=words)
     directory = cache_dir / "venvs" / key
-    facts = keep(directory, lambda lock: _build(directory, specs, python, Shell(log, on_line, lock)))
+    facts = keep(directory, lambda lock: _build(directory, specs, python, words, Shell(log, on_line, lock)))
     return Venv(
         python=directory / "bin" / "python",
         key=key,
@@ -76,13 +81,14 @@ def planned_venv(
     return Venv(python=cache_dir / "venvs" / key / "bin" / "python", key=key, packages=tuple(packages))
 
 
-def venv_key(specs: Sequence[str], *, python: str | None = None) -> str:
+def venv_key(specs: Sequence[str], *, python: str | None = None, options: Sequence[str] = ()) -> str:
     """What an environment is known by: its packages, the content of local ones, the Python and the platform."""
     content = {
         "packages": [[spec, _content(spec)] for spec in specs],
         "python": python or [sys.version, sys.base_prefix],
         "platform": sysconfig.get_platform(),
         "home": str(_home()),
+        **({"options": list(options)} if options else {}),
     }
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:20]
 
@@ -144,7 +150,9 @@ def _environ() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in dropped}
 
 
-def _build(directory: Path, specs: Sequence[str], python: str | None, shell: Shell) -> Mapping[str, Any]:
+def _build(
+    directory: Path, specs: Sequence[str], python: str | None, options: Sequence[str], shell: Shell
+) -> Mapping[str, Any]:
     uv = find_uv()
     interpreter = directory / "bin" / "python"
     what = f"an environment with {', '.join(specs) or 'no packages'}"
@@ -152,14 +160,14 @@ def _build(directory: Path, specs: Sequence[str], python: str | None, shell: She
     if uv:
         shell.run(uv, "venv", "--quiet", "--python", python or sys.executable, directory, what=what)
         if words:
-            shell.run(uv, "pip", "install", "--python", interpreter, *words, what=what)
+            shell.run(uv, "pip", "install", "--python", interpreter, *options, *words, what=what)
         frozen = shell.run(uv, "pip", "freeze", "--quiet", "--python", interpreter, what=what)
     else:
         shell.run(_find_python(python), "-m", "venv", directory, what=what)
         if words:
-            shell.run(interpreter, "-m", "pip", "install", *words, what=what)
+            shell.run(interpreter, "-m", "pip", "install", *options, *words, what=what)
         frozen = shell.run(interpreter, "-m", "pip", "freeze", what=what)
-    lend_ourselves(interpreter, shell, what)
+    lend_ourselves(interpreter, shell, what, everything="--no-deps" in options)
     return {"installed": [line for line in frozen.splitlines() if line.strip()], "packages": list(specs)}
 
 
@@ -184,10 +192,17 @@ def _home() -> Path:
     return Path(paceline.__file__).parent
 
 
-def lend_ourselves(python: Path, shell: Shell, what: str) -> None:
-    """Scripts import `paceline.emit`, which needs nothing but the standard library: they get the one of this runner."""
+def lend_ourselves(python: Path, shell: Shell, what: str, *, everything: bool = False) -> None:
+    """Scripts import `paceline.emit`, which needs nothing but the standard library: they get the one of this runner.
+
+    An overlay gets `everything` that this Python has; what it has itself is found first.
+    """
     program = "import sysconfig; print(sysconfig.get_path('purelib'))"
     packages = Path(shell.run(python, "-c", program, what=what).splitlines()[-1])
+    if everything:
+        ours = dict.fromkeys((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
+        lines = [f"import site; site.addsitedir({path!r})\n" for path in ours]
+        (packages / "zz_paceline_overlay.pth").write_text("".join(lines))
     link = packages / "paceline"
     if not link.exists():
         link.symlink_to(_home())

@@ -3,7 +3,7 @@
 import hashlib
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,27 @@ def revisions_between(repo: Path, good: str, bad: str) -> tuple[str, ...]:
     return tuple(_git(repo, "rev-list", "--first-parent", "--reverse", f"{first}..{last}").split())
 
 
+def subjects(repo: Path, revisions: Sequence[str]) -> dict[str, str]:
+    """The first line of each commit's message."""
+    words = ("log", "--no-walk=unsorted", "--format=%H%x00%s", "--stdin")
+    lines = _git(repo, *words, feed="".join(f"{revision}\n" for revision in revisions)).splitlines()
+    return {revision: subject for revision, _, subject in (line.partition("\0") for line in lines)}
+
+
+def diff_stat(repo: Path, revision: str) -> str:
+    """Which files a commit changed and how much, against its first parent; who wrote it is not told."""
+    words = (
+        "show",
+        "--first-parent",
+        "--stat=100",
+        "--format=",
+        "--no-color",
+        "--no-ext-diff",
+        "--no-textconv",
+    )
+    return _git(repo, *words, "--end-of-options", revision).strip("\n")
+
+
 def _source(repo: Path | str, ref: str, cache_dir: Path) -> Path:
     """The repository on this machine; a mirror of a remote one, brought up to date when it lacks the ref."""
     text = str(repo)
@@ -77,15 +98,17 @@ def _clone(source: Path, revision: str, directory: Path, lock: int) -> Mapping[s
     return {"revision": revision, "repo": str(source)}
 
 
-def _git(directory: Path, *words: str, lock: int | None = None) -> str:
-    done = _try_git(directory, *words, lock=lock)
+def _git(directory: Path, *words: str, lock: int | None = None, feed: str | None = None) -> str:
+    done = _try_git(directory, *words, lock=lock, feed=feed)
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]
         raise BuildError(f"git {words[0]} in {directory} failed: {last[0]}")
     return done.stdout
 
 
-def _try_git(directory: Path, *words: str, lock: int | None = None) -> subprocess.CompletedProcess[str]:
+def _try_git(
+    directory: Path, *words: str, lock: int | None = None, feed: str | None = None
+) -> subprocess.CompletedProcess[str]:
     # What a git hook sets would send every command to the hook's repository.
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     kept = {name: os.environ[name] for name in ("GIT_SSH_COMMAND", "GIT_ASKPASS") if name in os.environ}
@@ -96,7 +119,7 @@ def _try_git(directory: Path, *words: str, lock: int | None = None) -> subproces
             capture_output=True,
             text=True,
             errors="replace",
-            stdin=subprocess.DEVNULL,
+            input=feed or "",
             env={**env, **kept, "GIT_TERMINAL_PROMPT": "0"},
             pass_fds=() if lock is None else (lock,),
         )
