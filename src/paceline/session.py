@@ -2,12 +2,12 @@
 
 import itertools
 import os
+import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from paceline.config.load import Loaded, load
 from paceline.errors import SessionError
@@ -34,6 +34,9 @@ from paceline.session_files import Store, remove_leftovers, write_start
 from paceline.session_history import Held, choose_database, held_against, remember
 from paceline.sinks.dispatch import Dispatcher
 
+FollowUp = Callable[[Report, str | None, Callable[[str], None]], Report]
+"""Given the report of a session that is recorded, the database and who to tell: the report as it is to be sent."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
@@ -56,6 +59,7 @@ class Request:
     setting: Setting | None = None
     setups: bool = True
     skipped: Mapping[Path, frozenset[str]] = field(default_factory=dict)
+    follow_up: FollowUp | None = None
 
     @property
     def resumes(self) -> bool:
@@ -94,7 +98,8 @@ def prepare(request: Request, loaded: Loaded | None = None) -> Plan:
         setting=request.setting,
     )
     # Trials of an experiment are many: their logs stay with them, and what was set up for the first serves all.
-    plan = plan if request.setting is None else replace(plan, artifacts_dir=None)
+    is_trial = request.setting is not None and request.setting.variant is not None
+    plan = replace(plan, artifacts_dir=None) if is_trial else plan
     return plan if request.setups else replace(plan, setups=())
 
 
@@ -134,15 +139,23 @@ def _run_in(
             kept.catch_up(directory, rerun_failed=request.rerun_failed)
         with EventLog(directory.path / "events.jsonl", redactor) as events:
             part_only = request.resumes and request.selects
-            environment = write_start(plan, loaded, directory, redactor, keep_plan=part_only)
+            environment = write_start(
+                plan, loaded, directory, redactor, keep_plan=part_only, python=_python(request)
+            )
             kept.start()
             session = _Session(
                 plan, directory, redactor, events, environment, listener, kept, place, database
             )
-            session.details = request.setting.details if request.setting else {}
+            session.setting = request.setting or Setting()
+            session.follow_up = request.follow_up
             return session.run(request)
     finally:
         directory.unlock()
+
+
+def _python(request: Request) -> str:
+    """The Python whose packages decide what the cases measure."""
+    return (request.setting and request.setting.python) or sys.executable
 
 
 def _database(loaded: Loaded, request: Request) -> str | None:
@@ -178,7 +191,8 @@ class _Session:
         self._database = database
         self._store = Store(directory, kept)
         self._counts: Counter[Status] = Counter()
-        self.details: Mapping[str, Any] = {}
+        self.setting = Setting()
+        self.follow_up: FollowUp | None = None
         self._untouched: tuple[Case, ...] = ()
         self._held: Held = held_against(plan, database, directory.path, environment)
         self._masked = mask_plan(plan, redactor)
@@ -256,9 +270,9 @@ class _Session:
             environ=dict(os.environ),
             store=self._store.write,
             environment_id=self._environment.id,
-            revision=self._environment.revision,
+            revision=self.setting.revision or self._environment.revision,
             gpu_interval_s=self._plan.settings.get("gpu_stats_interval_s", 1.0),
-            details=self.details,
+            details=self.setting.details,
             stopping=stopper.event.is_set,
         )
 
@@ -300,6 +314,8 @@ class _Session:
         )
         self._store.release()
         report = replace(report, findings=self._remember())
+        if self.follow_up is not None and not report.interrupted:
+            report = self.follow_up(report, self._database, self._note)
         self._write_report(report)
         undelivered = sinks.close(report, report.plan)
         if undelivered:

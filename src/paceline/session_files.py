@@ -1,6 +1,7 @@
 """What a session writes besides its cases' own files, and how records get onto a disk that is full."""
 
 import errno
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,11 +35,21 @@ def remove_leftovers(results_dir: Path) -> None:
 
 
 def write_start(
-    plan: Plan, loaded: Loaded, directory: SessionDir, redactor: Redactor, *, keep_plan: bool = False
+    plan: Plan,
+    loaded: Loaded,
+    directory: SessionDir,
+    redactor: Redactor,
+    *,
+    keep_plan: bool = False,
+    python: str = sys.executable,
 ) -> Environment:
     """The session's own files, all written before the first case starts; `keep_plan` if this is only a part of it."""
     environment = capture(
-        redactor=redactor, secret_names=plan.secret_names, config_files=loaded.files, settings=plan.settings
+        python=python,
+        redactor=redactor,
+        secret_names=plan.secret_names,
+        config_files=loaded.files,
+        settings=plan.settings,
     )
     files: dict[str, bytes] = {
         "config.yaml": resolved_text(loaded, redactor.data).encode(),

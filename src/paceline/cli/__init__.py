@@ -21,6 +21,7 @@ COMMANDS = {
     "list": "List the sessions of a results directory.",
     "show": "Show the report of a session that is over, or of one that was cut short.",
     "bisect": "Find the commit, or the version of a package, that made a number worse.",
+    "nightly": "Run a suite, confirm what got worse, and name the commit that did it.",
     "send": "Deliver what sessions have left waiting for their sinks.",
     "history": "Look at the results of all sessions, and keep their database.",
     "regressions": "Show what changed in the history, when, how surely, and what may be the cause.",

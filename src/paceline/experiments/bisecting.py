@@ -83,10 +83,13 @@ OnRun = Callable[[Run, Search, Candidate], None]
 """Told of every run that is new, with the search as it stands then."""
 
 
-def run_bisection(task: BisectTask, on_run: OnRun, *, ends_only: bool = False) -> BisectionResult:
+def run_bisection(
+    task: BisectTask, on_run: OnRun, *, ends_only: bool = False, ends_at_s: float = math.inf
+) -> BisectionResult:
     """Search until it is over; what ran before, in this process or one that was killed, is not run again.
 
     With `ends_only` it stops as soon as the ends are known to differ, or not to; a later call goes on from there.
+    `ends_at_s` is a moment of the monotonic clock after which no run begins.
     """
     with Journal(task.out) as journal:
         _check_same(journal, task)
@@ -95,6 +98,8 @@ def run_bisection(task: BisectTask, on_run: OnRun, *, ends_only: bool = False) -
             _take(search, entry)
         maker = _Maker(task)
         while (index := search.next()) is not None and not (ends_only and search.guess):
+            if time.monotonic() >= ends_at_s:
+                break
             run, told = _measure(task, maker, search, index)
             _take(search, journal.append("run", **_run_data(run), **told))
             on_run(run, search, task.state(index).candidate)
@@ -163,7 +168,7 @@ def _measure(task: BisectTask, maker: _Maker, search: Search, index: int) -> tup
         return Run(index=index, value=None, reason=reason, took_s=time.monotonic() - began), told
     records = run_trial(_setting(task, index, made), number)
     record = next(record for record in records if record.case.key == task.case.key)
-    value, reason = _value(record, task.metric)
+    value, reason = measured_value(record, task.metric)
     if value is not None:
         measured = record.metrics[task.metric]
         told |= {"unit": measured.unit, "direction": measured.direction}
@@ -185,7 +190,7 @@ def _setting(task: BisectTask, index: int, made: Made) -> TrialSetting:
     )
 
 
-def _value(record: Record, metric: str) -> tuple[float | None, str]:
+def measured_value(record: Record, metric: str) -> tuple[float | None, str]:
     """What was measured, or why nothing was."""
     if record.status not in MEASURED:
         return None, f"{record.status.value.replace('_', ' ')}: {record.reason}".rstrip(": ")

@@ -1,6 +1,6 @@
 """The way from good to bad, step by step: commits, versions of a package, upgrades of an environment."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,9 @@ _SHORT = 10
 
 Line = tuple[State, tuple[State, ...]]
 """The good state, and the states after it up to the bad one."""
+
+Between = Callable[[str, str, str], Sequence[str]]
+"""The versions of a package after one up to another; none if they cannot be told."""
 
 
 def commit_line(repo: Path, good: str, bad: str, *, packages: State | None = None) -> Line:
@@ -49,26 +52,45 @@ def _version_state(package: str, version: str, others: State | None) -> State:
     return replace(base, candidate=candidate, packages=(pin, *_without(base.packages, package)))
 
 
-def upgrade_line(old: Mapping[str, str], new: Mapping[str, str], *, base: State) -> Line:
-    """From the old versions of packages to the new ones, one package after the other.
+def upgrade_line(
+    old: Mapping[str, str], new: Mapping[str, str], *, base: State, between: Between | None = None
+) -> Line:
+    """From the old versions of packages to the new ones, one package after the other, each version by version.
 
-    `base.packages` are those that did not change. What is missing on a side is left out of that side's environment.
+    `base.packages` are those that did not change; `between` tells the versions that lie between two of a package.
     """
-    changed = [name for name in sorted({*old, *new}) if old.get(name) != new.get(name)]
     now = dict(old)
-    states = [_pinned(base, now, Candidate(ident="old environment", label="old", kind="environment"))]
-    for name in changed:
-        if name in new:
-            now[name] = new[name]
-        else:
-            now.pop(name, None)
-        states.append(_pinned(base, now, _upgrade(name, old.get(name), new.get(name))))
+    good = Candidate(
+        ident="old environment", label="old", title="the packages as they were", kind="environment"
+    )
+    states = [_pinned(base, now, good)]
+    for name in sorted({*old, *new}):
+        before, after = old.get(name), new.get(name)
+        if before == after:
+            continue
+        for version in _versions_on_the_way(name, before, after, between):
+            candidate = _upgrade(name, now.get(name), version)
+            now = {key: value for key, value in now.items() if key != name}
+            now |= {name: version} if version else {}
+            states.append(_pinned(base, now, candidate))
     return states[0], tuple(states[1:])
 
 
+def _versions_on_the_way(
+    name: str, old: str | None, new: str | None, between: Between | None
+) -> Sequence[str | None]:
+    if old is None or new is None or between is None:
+        return (new,)
+    return between(name, old, new) or (new,)
+
+
 def _upgrade(name: str, old: str | None, new: str | None) -> Candidate:
-    title = f"{name} {old or 'not there'} → {new or 'removed'}"
-    return Candidate(ident=f"{name}=={new}" if new else name, label=name, title=title, kind="upgrade")
+    if new is None:
+        return Candidate(
+            ident=f"without {name}", label=name, title=f"{name} {old} was removed", kind="removal"
+        )
+    title = f"{name} {old} → {new}" if old else f"{name} {new} was added"
+    return Candidate(ident=f"{name}=={new}", label=f"{name} {new}", title=title, kind="version")
 
 
 def _pinned(base: State, versions: Mapping[str, str], candidate: Candidate) -> State:
@@ -78,3 +100,8 @@ def _pinned(base: State, versions: Mapping[str, str], candidate: Candidate) -> S
 
 def _without(packages: Sequence[str], package: str) -> tuple[str, ...]:
     return tuple(pin for pin in packages if pin.partition("==")[0] != package)
+
+
+def joined(first: Line, second: Line) -> Line:
+    """Two lines one after the other; the second begins where the first ends."""
+    return first[0], (*first[1], *second[1])

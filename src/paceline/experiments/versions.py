@@ -1,14 +1,17 @@
 """The versions of a package between a good and a bad one, as pip finds them."""
 
 import importlib.util
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from paceline.errors import BuildError
+from paceline.experiments.environments import find_uv
 
 _AVAILABLE = re.compile(r"^Available versions: (.+)$", re.MULTILINE)
 _TIMEOUT_S = 120.0
@@ -38,6 +41,32 @@ def available_versions(package: str, options: Sequence[str] = ()) -> tuple[str, 
         why = last[0].removeprefix("ERROR: ") if last else "pip knows none"
         raise BuildError(f"no versions of {package}: {why}; give them by --versions, or --find-links DIR")
     return tuple(reversed([version.strip() for version in found[1].split(",")]))
+
+
+def resolve_packages(packages: Sequence[str], options: Sequence[str] = (), *, base: Path) -> tuple[str, ...]:
+    """The packages and all that they need, each with the newest version that fits: what an environment is tonight."""
+    uv = find_uv()
+    if uv:
+        words = ["pip", "compile", "--quiet", "--no-header", "--no-annotate", "--python", sys.executable]
+        printed = _ask([uv, *words, *options, "-"], cwd=base, feed="".join(f"{spec}\n" for spec in packages))
+        return tuple(line.strip() for line in printed.splitlines() if line.strip() and line[0] not in "#-")
+    words = ["install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-"]
+    report = json.loads(_ask([*_pip(), *words, *options, *packages], cwd=base))
+    found = (item["metadata"] for item in report["install"])
+    return tuple(sorted(f"{one['name']}=={one['version']}" for one in found))
+
+
+def _ask(argv: Sequence[str], *, cwd: Path, feed: str = "") -> str:
+    try:
+        done = subprocess.run(
+            argv, cwd=cwd, input=feed, capture_output=True, text=True, errors="replace", check=False
+        )
+    except OSError as error:
+        raise BuildError(f"cannot run {argv[0]}: {error.strerror or error}") from error
+    if done.returncode:
+        tail = " / ".join(line.strip() for line in done.stderr.splitlines()[-3:])
+        raise BuildError(f"the packages cannot be resolved: {tail}")
+    return done.stdout
 
 
 def versions_between(versions: Sequence[str], good: str, bad: str) -> tuple[str, tuple[str, ...]]:

@@ -4,7 +4,7 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,8 +65,10 @@ class Workshop:
         return Made(worktree=tree, venv=venv)
 
     def _tree(self, revision: str) -> Worktree | None:
-        if not revision or self.repo is None:
+        if self.repo is None:
             return None
+        if not revision:
+            return Worktree(path=self.repo, revision="")
         # Trees that different commands built in are different trees.
         apart = self.cache_dir / "setups" / _digest(self.setup) if self.setup else self.cache_dir
         return checkout(self.repo, revision, cache_dir=apart)
@@ -79,7 +81,7 @@ class Workshop:
             packages,
             cache_dir=self.cache_dir,
             log=self.log,
-            base=tree.path if tree else None,
+            base=tree.path if tree else self.repo,
             options=self.options,
             overlay=state.overlay,
         )
@@ -88,6 +90,9 @@ class Workshop:
         directory = tree.path if tree else Path.cwd()
         told = (*self.setup, str(directory), venv.key if venv else "")
         mark = self.cache_dir / "builds" / _digest(told)
+        if tree is None or not tree.revision:
+            # The user's own tree changes under our hands: what was built in it before tells nothing.
+            mark = mark.with_name(f"{mark.name}-{os.getpid()}")
         keep(mark, lambda lock: self._run_setup(directory, venv, mark, lock))
 
     def _run_setup(self, directory: Path, venv: Venv | None, mark: Path, lock: int) -> Mapping[str, Any]:
@@ -142,6 +147,3 @@ def _tail(log: Path, start: int) -> str:
 
 def _digest(words: Sequence[str]) -> str:
     return hashlib.sha256("\0".join(words).encode(errors="surrogateescape")).hexdigest()[:16]
-
-
-Tell = Callable[[str], None]

@@ -60,6 +60,11 @@ def subjects(repo: Path, revisions: Sequence[str]) -> dict[str, str]:
     return {revision: subject for revision, _, subject in (line.partition("\0") for line in lines)}
 
 
+def fetch(repo: Path) -> None:
+    """Bring the repository's remote branches and tags up to date; its own branches stay."""
+    _git(repo, "fetch", "--quiet", "--tags", "--prune")
+
+
 def diff_stat(repo: Path, revision: str) -> str:
     """Which files a commit changed and how much, against its first parent; who wrote it is not told."""
     words = (
