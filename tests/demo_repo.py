@@ -18,12 +18,12 @@ try:
     from demo_dep import FACTOR
 except ImportError:
     FACTOR = 1.0
-repo = pathlib.Path(os.environ.get("PACELINE_REPO") or os.environ["DEMO_REPO"])
+repo = pathlib.Path(os.environ.get("PACELINE_REPO") or pathlib.Path(__file__).parent / "repo")
 ledger = pathlib.Path(os.environ["DEMO_LEDGER"])
 with ledger.open("a") as file:
     print((repo / "step.txt").read_text().strip(), file=file)
 run = len(ledger.read_text().splitlines())
-noise = random.Random(run).gauss(1, 0.05)
+noise = random.Random(f"1 {run}").gauss(1, float(os.environ.get("DEMO_NOISE", "0.05")))
 emit.metrics({"work_s": float((repo / "seconds.txt").read_text()) * FACTOR * noise})
 """
 

@@ -158,7 +158,6 @@ class Setting:
     path: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     repo_dir: str | None = None
-    revision: str = ""
     args: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     params: Mapping[str, Scalar] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)

@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -140,7 +139,7 @@ def _run_in(
         with EventLog(directory.path / "events.jsonl", redactor) as events:
             part_only = request.resumes and request.selects
             environment = write_start(
-                plan, loaded, directory, redactor, keep_plan=part_only, python=_python(request)
+                plan, loaded, directory, redactor, keep_plan=part_only, setting=request.setting
             )
             kept.start()
             session = _Session(
@@ -151,11 +150,6 @@ def _run_in(
             return session.run(request)
     finally:
         directory.unlock()
-
-
-def _python(request: Request) -> str:
-    """The Python whose packages decide what the cases measure."""
-    return (request.setting and request.setting.python) or sys.executable
 
 
 def _database(loaded: Loaded, request: Request) -> str | None:
@@ -270,7 +264,7 @@ class _Session:
             environ=dict(os.environ),
             store=self._store.write,
             environment_id=self._environment.id,
-            revision=self.setting.revision or self._environment.revision,
+            revision=self._environment.revision,
             gpu_interval_s=self._plan.settings.get("gpu_stats_interval_s", 1.0),
             details=self.setting.details,
             stopping=stopper.event.is_set,

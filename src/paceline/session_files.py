@@ -9,7 +9,7 @@ from typing import Any
 from paceline.config.load import Loaded
 from paceline.config.resolved import resolved_text
 from paceline.errors import SessionError
-from paceline.model import Plan, Record
+from paceline.model import Plan, Record, Setting
 from paceline.plan import plan_json
 from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump, result_data
@@ -41,14 +41,17 @@ def write_start(
     redactor: Redactor,
     *,
     keep_plan: bool = False,
-    python: str = sys.executable,
+    setting: Setting | None = None,
 ) -> Environment:
     """The session's own files, all written before the first case starts; `keep_plan` if this is only a part of it."""
+    repo_dir = setting.repo_dir if setting else None
     environment = capture(
-        python=python,
+        python=(setting and setting.python) or sys.executable,
+        cwd=Path(repo_dir) if repo_dir else None,
         redactor=redactor,
         secret_names=plan.secret_names,
-        config_files=loaded.files,
+        # What is measured is the setting's repository, whichever one the suite lies in.
+        config_files=() if repo_dir else loaded.files,
         settings=plan.settings,
     )
     files: dict[str, bytes] = {

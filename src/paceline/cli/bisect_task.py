@@ -1,9 +1,9 @@
 """The options of `paceline bisect` as a task: which states lie between good and bad, and where they are measured."""
 
-import os
 import shlex
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +11,15 @@ from paceline.cli.inputs import make_request
 from paceline.config.values import parse_duration_s
 from paceline.errors import PacelineError
 from paceline.experiments.bisecting import BisectTask, case_of, place_for
+from paceline.experiments.brackets import Surroundings, find_bracket
 from paceline.experiments.cache import default_cache_dir
 from paceline.experiments.lines import Line, commit_line, version_line
 from paceline.experiments.searching import Limits
-from paceline.experiments.versions import available_versions
+from paceline.experiments.versions import available_versions, installer_options
 from paceline.experiments.workshop import Workshop
+from paceline.findings.commits import find_repository
+from paceline.history import find_url, open_store
+from paceline.session import Request, load_config
 
 DEFAULT_METRIC = "exec_time_s"
 
@@ -23,33 +27,88 @@ DEFAULT_METRIC = "exec_time_s"
 def make_task(options: Mapping[str, Any]) -> BisectTask:
     """The task; an error says which option is missing or wrong."""
     request = make_request({"configs": options["configs"], "datasets": options["datasets"]})
-    configs = request.configs
-    case = case_of(request, _needed(options, "case"))
-    repo = None if options["package"] else _repo(options["repo"], configs)
-    good, states = _line(options, repo)
-    log_dir = options["out"] or place_for(request)
+    asked = _from_regression(options, request) if options["regression"] else _from_options(options, request)
+    place = options["out"] or place_for(request)
     task = BisectTask(
-        configs=configs,
+        configs=request.configs,
         datasets=request.datasets,
-        case=case,
-        metric=options["metric"] or DEFAULT_METRIC,
+        case=case_of(request, asked.case),
+        metric=asked.metric,
         direction=options["direction"],
-        improved=options["improvement"],
-        good=good,
-        states=states,
+        improved=options["improvement"] or asked.improved,
+        good=asked.line[0],
+        states=asked.line[1],
         workshop=Workshop(
             cache_dir=default_cache_dir(),
-            log=log_dir / "build.log",
-            repo=repo,
+            log=place / "build.log",
+            repo=asked.repo,
             setup=_setup(options["setup"]),
             install=options["install"],
-            options=installer_options(options["find_links"], no_index=options["no_index"]),
+            options=_installer(options),
         ),
         limits=_limits(options),
-        out=log_dir,
-        origin=options.get("origin", {}),
+        out=place,
+        origin=asked.origin,
+        notes=asked.notes,
     )
     return _settled(task, options)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What is searched, and along which way."""
+
+    case: str
+    metric: str
+    line: Line
+    repo: Path | None
+    improved: bool = False
+    notes: tuple[str, ...] = ()
+    origin: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _from_options(options: Mapping[str, Any], request: Request) -> _Asked:
+    repo = None if options["package"] else _repo(options["repo"], request.configs)
+    return _Asked(
+        case=_needed(options, "case"),
+        metric=options["metric"] or DEFAULT_METRIC,
+        line=_line(options, repo),
+        repo=repo,
+    )
+
+
+def _from_regression(options: Mapping[str, Any], request: Request) -> _Asked:
+    """Case, metric and both ends from a change that the history knows; given options win."""
+    history = load_config(request).config.history
+    with open_store(find_url(options["db"], history.url if history else None), create=False) as store:
+        finding = store.finding(options["regression"])
+        good, bad = finding.last_good, finding.first_bad
+        environments = store.environment(good.environment), store.environment(bad.environment)
+    repo = _repo(options["repo"], request.configs, needed=False)
+    around = Surroundings(
+        good=replace(good, revision=options["good"] or good.revision),
+        bad=replace(bad, revision=options["bad"] or bad.revision),
+        before=environments[0],
+        after=environments[1],
+        repo=repo,
+        own=bool(options["install"]),
+        options=_installer(options),
+    )
+    bracket = find_bracket(around)
+    if bracket.line is None:
+        told = "".join(f"; {note}" for note in bracket.notes)
+        raise PacelineError(
+            f"nothing that could be tried again changed between {good.session} and {bad.session}{told}"
+        )
+    return _Asked(
+        case=options["case"] or finding.series.case,
+        metric=options["metric"] or finding.series.metric,
+        line=bracket.line,
+        repo=repo,
+        improved=finding.verdict == "better",
+        notes=bracket.notes,
+        origin={"regression": finding.id},
+    )
 
 
 def _settled(task: BisectTask, options: Mapping[str, Any]) -> BisectTask:
@@ -74,12 +133,12 @@ def _needed(options: Mapping[str, Any], name: str) -> str:
     return str(options[name])
 
 
-def _repo(given: Path | None, configs: tuple[Path, ...]) -> Path:
+def _repo(given: Path | None, configs: tuple[Path, ...], *, needed: bool = True) -> Path | None:
     inside = (given or configs[0].parent).absolute()
-    found = next((one for one in (inside, *inside.parents) if os.access(one / ".git", os.F_OK)), None)
-    if found is None:
+    found = find_repository(inside)
+    if found is None and (needed or given):
         raise PacelineError(f"{inside} is in no git repository: name one by --repo, or a --package to search")
-    return found
+    return found.root if found else None
 
 
 def _line(options: Mapping[str, Any], repo: Path | None) -> Line:
@@ -90,16 +149,12 @@ def _line(options: Mapping[str, Any], repo: Path | None) -> Line:
     if options["versions"]:
         versions = tuple(version.strip() for version in options["versions"].split(",") if version.strip())
     else:
-        finders = installer_options(options["find_links"], no_index=options["no_index"])
-        versions = available_versions(package, finders)
+        versions = available_versions(package, _installer(options))
     return version_line(package, versions, good, bad)
 
 
-def installer_options(find_links: tuple[str, ...], *, no_index: bool) -> tuple[str, ...]:
-    """What pip and uv are told of where packages are."""
-    places = (str(Path(place).absolute()) if Path(place).is_dir() else place for place in find_links)
-    links = tuple(word for place in places for word in ("--find-links", place))
-    return (*links, "--no-index") if no_index else links
+def _installer(options: Mapping[str, Any]) -> tuple[str, ...]:
+    return installer_options(options["find_links"], no_index=options["no_index"], base=Path.cwd())
 
 
 def _setup(text: str | None) -> tuple[str, ...]:

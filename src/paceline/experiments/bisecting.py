@@ -45,14 +45,15 @@ class BisectTask:
     direction: Direction | None = None
     improved: bool = False
     origin: Mapping[str, Any] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
-        """The same for the same question, whatever its limits: a search may go on with higher ones."""
+        """The same for the same runs: a search may go on with higher limits, or look for the opposite."""
         states = [[one.candidate.ident, one.revision, one.packages, one.overlay] for one in self.all_states]
         shop = self.workshop
         made = [str(shop.repo), shop.setup, shop.install, shop.options]
-        asked = [self.case.key, self.case.fingerprint, self.metric, self.improved, states, made]
+        asked = [self.case.key, self.case.fingerprint, self.metric, states, made]
         return hashlib.sha256(dump(asked)).hexdigest()[:16]
 
     @property
@@ -103,7 +104,7 @@ def run_bisection(
             run, told = _measure(task, maker, search, index)
             _take(search, journal.append("run", **_run_data(run), **told))
             on_run(run, search, task.state(index).candidate)
-    return _explained(replace(search.result(), origin=task.origin), task)
+    return _explained(replace(search.result(), origin=task.origin, notes=task.notes), task)
 
 
 def _explained(result: BisectionResult, task: BisectTask) -> BisectionResult:

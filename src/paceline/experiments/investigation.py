@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from paceline.errors import PacelineError
 from paceline.experiments.bisecting import BisectTask, case_of, run_bisection, write_result
 from paceline.experiments.brackets import Bracket, Surroundings, find_bracket
 from paceline.experiments.recheck import recheck
+from paceline.experiments.remembering import remember_confirmed
 from paceline.experiments.searching import Limits, Run, Search
 from paceline.experiments.suspected import Suspected
 from paceline.experiments.trials import Interrupted
@@ -69,7 +70,10 @@ def investigate(suspected: Suspected, store: Store, repository: Repository | Non
     except PacelineError as error:
         followed = Followed(holds=None, message=f"could not be run again: {str(error).splitlines()[0]}")
     means.note(f"{name}: {followed.message}")
-    return _finding(suspected, followed)
+    finding = _finding(suspected, followed)
+    if followed.holds:
+        remember_confirmed(store, repository, suspected, finding)
+    return finding
 
 
 def _surroundings(
@@ -97,7 +101,6 @@ def _follow(suspected: Suspected, around: Surroundings, means: Means) -> Followe
     result = run_bisection(task, _teller(means), ends_only=True, ends_at_s=means.ends_at_s)
     if result.ending == "unsure" and result.culprit is not None and means.bisects:
         result = run_bisection(task, _teller(means), ends_at_s=means.ends_at_s)
-    result = replace(result, notes=bracket.notes)
     write_result(result, task.out)
     return _concluded(result, task.out)
 
@@ -119,6 +122,7 @@ def make_task(suspected: Suspected, bracket: Bracket, means: Means) -> BisectTas
         limits=means.limits,
         out=means.place,
         origin={"regression": suspected.finding.id} if suspected.finding else {},
+        notes=bracket.notes,
     )
     return task.placed_under(means.place)
 
@@ -180,6 +184,7 @@ def _finding(suspected: Suspected, followed: Followed) -> Finding:
     difference = result.difference if result else None
     notes = "".join(f" Note: {note}." for note in followed.notes)
     return Finding(
+        id=suspected.id,
         judge=JUDGE,
         case=suspected.series.case,
         metric=suspected.series.metric,

@@ -14,7 +14,7 @@ from paceline.experiments.investigation import Means, Note, investigate, merge_f
 from paceline.experiments.searching import Limits
 from paceline.experiments.suspected import find_suspects
 from paceline.experiments.trials import Interrupted
-from paceline.experiments.versions import resolve_packages
+from paceline.experiments.versions import installer_options, resolve_packages
 from paceline.experiments.workshop import Made, State, Workshop
 from paceline.experiments.worktrees import fetch, resolve
 from paceline.findings.commits import Repository, find_repository
@@ -36,7 +36,6 @@ class Night:
     state: State
     repository: Repository | None
     place: Path
-    revision: str = ""
 
 
 def run_nightly(request: Request, listener: Listener, *, bisects: bool = True) -> Report:
@@ -60,7 +59,7 @@ def run_nightly(request: Request, listener: Listener, *, bisects: bool = True) -
         ends_at_s = time.monotonic() + night.options.budget
         return _follow_up(report, database, night, replace(means, note=note, ends_at_s=ends_at_s))
 
-    asked = replace(request, setting=_setting(night, made), follow_up=follow_up)
+    asked = replace(request, setting=_setting(made), follow_up=follow_up)
     return run(asked, listener)
 
 
@@ -74,8 +73,7 @@ def plan_night(loaded: Loaded, request: Request) -> Night:
     base = _base_dir(loaded)
     repository = _repository(options, base)
     place = place_for(request)
-    installer = _installer(options, base)
-    revision = _revision(options, repository)
+    installer = installer_options(options.find_links, no_index=options.no_index, base=base)
     workshop = Workshop(
         cache_dir=default_cache_dir(),
         log=place / "nightly-build.log",
@@ -85,14 +83,13 @@ def plan_night(loaded: Loaded, request: Request) -> Night:
         options=installer,
     )
     packages = resolve_packages(options.packages, installer, base=base) if options.packages else ()
-    at = revision if options.ref else ""
+    at = resolve(repository.root, options.ref) if repository and options.ref else ""
     return Night(
         options=options,
         workshop=workshop,
         state=State(candidate=_TONIGHT, revision=at, packages=packages),
         repository=repository,
         place=place,
-        revision=revision,
     )
 
 
@@ -111,18 +108,6 @@ def _repository(options: Nightly, base: Path) -> Repository | None:
     return found
 
 
-def _revision(options: Nightly, repository: Repository | None) -> str:
-    if repository is None:
-        return ""
-    return resolve(repository.root, options.ref) if options.ref else repository.resolve("HEAD")
-
-
-def _installer(options: Nightly, base: Path) -> tuple[str, ...]:
-    places = (str(base / place) if (base / place).is_dir() else place for place in options.find_links)
-    links = tuple(word for place in places for word in ("--find-links", place))
-    return (*links, "--no-index") if options.no_index else links
-
-
 def _words(command: str | list[str] | None) -> tuple[str, ...]:
     if command is None:
         return ()
@@ -135,7 +120,7 @@ def _limits(options: Nightly) -> Limits:
     )
 
 
-def _setting(night: Night, made: Made) -> Setting | None:
+def _setting(made: Made) -> Setting | None:
     tree, venv = made.worktree, made.venv
     if tree is None and venv is None:
         return None
@@ -144,7 +129,6 @@ def _setting(night: Night, made: Made) -> Setting | None:
         path=(str(venv.bin),) if venv else (),
         env={"VIRTUAL_ENV": str(venv.bin.parent)} if venv else {},
         repo_dir=str(tree.path) if tree else None,
-        revision=night.revision,
     )
 
 

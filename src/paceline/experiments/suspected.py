@@ -1,5 +1,7 @@
 """What may have got worse tonight: lasting changes that the history tells of, and newest values that look odd."""
 
+import math
+import statistics
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -8,14 +10,16 @@ from paceline.findings.commits import Repository
 from paceline.findings.detection import detect, known_places
 from paceline.findings.segments import ordered_points, series_key
 from paceline.history import Point, Series, Store
-from paceline.history.findings import Place, SeriesKey, StoredFinding
+from paceline.history.findings import Place, SeriesKey, StoredFinding, finding_id
 from paceline.judge import suspect_tail
 from paceline.model import Direction
 
 _REMEMBERED = 30
 """Values of the good level that a new one is held against."""
+_RECENT = 3
 _SLACK = 4
-"""How many nights before it looked worse it may have become so: a wider bracket costs few runs, a wrong one all."""
+"""How many nights before it looked worse it may have become so; tonight is bad if any night is. A wider bracket costs
+a few runs, a wrong one all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,13 +37,24 @@ class Suspected:
     effect: float
     weight: float
     before: tuple[float, ...]
+    at: Point
+    epoch: int = 0
     finding: StoredFinding | None = None
     also: tuple[SeriesKey, ...] = ()
 
     @property
+    def id(self) -> str:
+        return self.finding.id if self.finding else finding_id(self.series, "worse", self.at.record_id)
+
+    @property
     def is_certain(self) -> bool:
-        """Whether the history alone shows that it changed."""
+        """Whether the history alone shows that it changed, or an earlier night has confirmed it."""
         return self.finding is not None
+
+    @property
+    def chance(self) -> float:
+        """How likely such a score is for values that did not change."""
+        return math.erfc(self.weight / math.sqrt(2)) / 2
 
 
 def find_suspects(
@@ -77,6 +92,8 @@ def _lasting(known: Iterable[StoredFinding], by_key: dict[SeriesKey, Series]) ->
         if one.verdict != "worse" or one.state != "new" or series is None or series.direction is None:
             continue
         before = [point.value for point in series.points if point.time <= one.last_good.time]
+        if _is_over(one, series, before):
+            continue
         yield Suspected(
             series=one.series,
             direction=series.direction,
@@ -85,6 +102,7 @@ def _lasting(known: Iterable[StoredFinding], by_key: dict[SeriesKey, Series]) ->
             effect=one.effect,
             weight=abs(one.effect) / max(one.p_value, 1e-12),
             before=tuple(before[-_REMEMBERED:]),
+            at=series.points[-1],
             finding=one,
         )
 
@@ -104,10 +122,12 @@ def _newest(
             series=series_key(series),
             direction=series.direction,
             good=place_of_point(points[max(0, found.index - 1 - _SLACK)]),
-            bad=place_of_point(points[found.index]),
+            bad=place_of_point(points[-1]),
             effect=found.effect,
             weight=found.score,
             before=tuple(values[max(0, found.index - _REMEMBERED) : found.index]),
+            at=points[found.index],
+            epoch=series.epoch,
         )
 
 
@@ -129,3 +149,14 @@ def _merged(found: Iterable[Suspected]) -> Iterator[Suspected]:
         lead = leads.get(place)
         leads[place] = one if lead is None else replace(lead, also=(*lead.also, one.series))
     yield from leads.values()
+
+
+def _is_over(finding: StoredFinding, series: Series, before: Sequence[float]) -> bool:
+    """Whether the newest values are back where they were; only for a finding that no detector watches."""
+    after = [point.value for point in series.points if point.time > finding.at_time]
+    if finding.stands or len(after) < _RECENT or not before:
+        return False
+    old = statistics.median(before)
+    middle = old * (1 + finding.effect / 2)
+    newest = statistics.median(after[-_RECENT:])
+    return newest < middle if finding.effect > 0 else newest > middle

@@ -17,6 +17,13 @@ _AVAILABLE = re.compile(r"^Available versions: (.+)$", re.MULTILINE)
 _TIMEOUT_S = 120.0
 
 
+def installer_options(find_links: Sequence[str], *, no_index: bool, base: Path) -> tuple[str, ...]:
+    """What pip and uv are told of where packages are; directories are relative to `base`."""
+    places = (str((base / place).absolute()) if (base / place).is_dir() else place for place in find_links)
+    links = tuple(word for place in places for word in ("--find-links", place))
+    return (*links, "--no-index") if no_index else links
+
+
 def available_versions(package: str, options: Sequence[str] = ()) -> tuple[str, ...]:
     """All versions that could be installed here, oldest first; `options` are pip's, such as --find-links DIR."""
     argv = [*_pip(), "index", "versions", "--disable-pip-version-check", *options, "--", package]
