@@ -123,23 +123,15 @@ def test_killed_it_goes_on_and_neither_loses_nor_repeats_a_run(ab_place: Workpla
     assert ledger(ab_place).count("end") == 12
     assert ledger(ab_place).count("begin") == 13  # the run that was killed had to begin again
 
-    again = ab_place.run("ab", "ab.yaml", "--json", "--out", out)
-    assert json.loads(again.stdout) == result
-    assert ledger(ab_place).count("end") == 12
-
-
-def test_a_run_that_ended_unrecorded_is_only_read(ab_place: Workplace) -> None:
-    done = ab_place.run("ab", "ab.yaml", "--json", "--out", "out", "--seed", "7")
-    result = json.loads(done.stdout)
-    path = ab_place.path / "out" / "journal.jsonl"
-    lines = path.read_text().splitlines(keepends=True)
+    # Killed between the end of a run and the line that tells of it: the run's own files are enough.
+    lines = (out / "journal.jsonl").read_text().splitlines(keepends=True)
     assert '"kind":"end"' in lines[-1]
-    path.write_text("".join(lines[:-2]))
-    ran = ledger(ab_place)
-    again = json.loads(ab_place.run("ab", "ab.yaml", "--json", "--out", "out", "--seed", "7").stdout)
-    assert ledger(ab_place) == ran
+    (out / "journal.jsonl").write_text("".join(lines[:-2]))
+    again = json.loads(ab_place.run("ab", "ab.yaml", "--json", "--out", out).stdout)
     assert again["comparisons"] == result["comparisons"]
-    changed = ab_place.run("ab", "ab.yaml", "--out", "out", "--seed", "8")
+    assert ledger(ab_place).count("begin") == 13
+
+    changed = ab_place.run("ab", "ab.yaml", "--out", out, "--seed", "8")
     assert changed.returncode == 2
     assert "holds another A/B test" in changed.stderr
 
