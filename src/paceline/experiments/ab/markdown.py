@@ -1,6 +1,6 @@
 """An A/B test's result as Markdown, and as the lines that a terminal shows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from paceline.experiments.ab.result import ABResult, ArmComparison, ArmInfo, by_effect
 from paceline.report.format import aligned, duration, quantity, visible
@@ -51,15 +51,22 @@ def null_line(result: ABResult) -> str:
         return ""
     alarms = result.null_alarms
     if not alarms:
-        widest = max(
-            (one.minimum_detectable for one in null if one.minimum_detectable is not None), default=None
-        )
-        seen = (
-            f"; a change of {widest * 100:.1f} % would be seen in each metric" if widest is not None else ""
-        )
-        return f"A/A: the baseline does not differ from itself{seen}"
+        return f"A/A: the baseline does not differ from itself{_sharpness(null)}"
     names = ", ".join(f"{one.case} {one.metric} {percent(one.ratio)}" for one in alarms)
     return f"A/A: the baseline differs from itself ({visible(names)}); do not trust differences of that size"
+
+
+def _sharpness(null: Sequence[ArmComparison]) -> str:
+    """How small a change the measurement would show, in its best and its worst metric."""
+    known = [(one.minimum_detectable, one.metric) for one in null if one.minimum_detectable is not None]
+    if not known:
+        return ""
+    (best, sharp), (worst, blunt) = min(known), max(known)
+    if len(known) == 1:
+        return f"; a change of {best * 100:.1f} % would be seen"
+    return visible(
+        f"; a change of {best * 100:.1f} % would be seen in {sharp}, of {worst * 100:.1f} % in {blunt}"
+    )
 
 
 def terminal_lines(result: ABResult) -> Iterator[str]:
