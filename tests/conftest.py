@@ -18,6 +18,9 @@ settings.register_profile(
 )
 settings.load_profile("paceline")
 
+# The hundreds of commands that tests start would each compile every module anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 _LOOKS_OF_OUTPUT = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
 
 
