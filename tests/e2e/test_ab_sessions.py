@@ -5,6 +5,7 @@ import os
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -195,6 +196,50 @@ def test_revisions_as_arms(ab_place: Workplace) -> None:
     assert len(result["arms"]["after"]["revision"]) == 40
 
 
+def test_an_arm_that_is_decided_leaves_the_others(ab_place: Workplace) -> None:
+    ab_place.write(
+        "bench.py",
+        "import os\nfrom paceline import emit\n"
+        "sign = 1 if int(os.environ['PACELINE_SESSION'][-1]) % 2 else -1\n"
+        "emit.metrics({'work_s': float(os.environ['COST']) * float(os.environ['NOISE']) ** sign})\n",
+    )
+    ab_place.write(
+        "ab.yaml",
+        "entries: [{name: work, script: bench.py}]\nmetrics: [work_s]\nbudget: {runs: 21}\nnull_arm: false\n"
+        "arms:\n  old: {env: {COST: 1, NOISE: 1}}\n  far: {env: {COST: 3, NOISE: 1.001}}\n"
+        "  near: {env: {COST: 1, NOISE: 3}}\nwarmup: 0\n",
+    )
+    result = json.loads(ab_place.run("ab", "ab.yaml", "--json").stdout)
+    runs = {name: arm["runs"] for name, arm in result["arms"].items()}
+    assert found(result, "work_s", "far")["verdict"] == "worse"
+    assert runs["far"] == 4
+    assert runs["old"] == runs["near"] == 8
+    assert result["runs"] == 20
+
+
+def test_ctrl_c_ends_it_and_the_same_command_goes_on(ab_place: Workplace) -> None:
+    process = subprocess.Popen(
+        ab_place.command("ab", "ab.yaml", "--runs", "3"),
+        cwd=ab_place.path,
+        env={**os.environ, "HANG_AT": "2"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 120
+    while ledger(ab_place).count("begin") < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130, said
+    assert "the same command goes on" in said
+    assert "Traceback" not in said
+    done = ab_place.run("ab", "ab.yaml", "--runs", "3", "--json")
+    assert json.loads(done.stdout)["runs"] == 3
+    assert ledger(ab_place).count("end") == 3
+
+
 def test_a_failing_arm_is_given_up_and_told(ab_place: Workplace) -> None:
     ab_place.write("ab.yaml", AB.replace("--cost 1.2", "--cost lots"))
     done = ab_place.run("ab", "ab.yaml", "--json", "--out", "out")
@@ -250,6 +295,38 @@ def test_a_folder_of_conda_files(ab_place: Workplace) -> None:
     metrics = {one["metric"] for one in result["comparisons"]}
     assert "test_work.duration_s" in metrics
 
+
+def test_conda_makes_the_environments_where_it_is_installed(ab_place: Workplace) -> None:
+    conda = ab_place.write("bin/conda", f"#!{sys.executable}\n{CONDA_STAND_IN}")
+    conda.chmod(0o755)
+    stand_in = make_wheel(ab_place.path, "pytest", "9.0", PYTEST_STAND_IN)
+    ab_place.write("tests/test_work.py", "def test_work(): pass\n")
+    ab_place.write("folder/AB_baseline.conda.yaml", "dependencies: [python, nodejs]\n")
+    ab_place.write(
+        "folder/config.yaml", "repeat: 1\ntest_null_hypothesis: true\ntargets: [tests/test_work.py]\n"
+    )
+    path = f"{conda.parent}{os.pathsep}{os.environ['PATH']}"
+    cache = str(ab_place.path / "cache")
+    done = ab_place.run("ab", "folder", "--json", PACELINE_CACHE=cache, PATH=path, STAND_IN=str(stand_in))
+    result = json.loads(done.stdout)
+    assert result["notes"] == []
+    assert result["missing"] == []
+    assert result["runs"] == 2
+    assert any("pytest==9.0" in package for package in result["arms"]["baseline"]["installed"])
+
+
+CONDA_STAND_IN = """
+import os, subprocess, sys, venv
+assert sys.argv[1:4] == ["env", "create", "--prefix"], sys.argv
+prefix = sys.argv[4]
+venv.create(prefix, with_pip=False)
+packages = subprocess.check_output([prefix + "/bin/python", "-c", "import site; print(site.getsitepackages()[0])"])
+import zipfile
+zipfile.ZipFile(os.environ["STAND_IN"]).extractall(packages.decode().strip())
+pip = os.path.join(packages.decode().strip(), "pip")
+os.mkdir(pip)
+open(pip + "/__main__.py", "w").close()
+"""
 
 PYTEST_STAND_IN = '''
 """Stands for pytest in an environment that is built without a network."""

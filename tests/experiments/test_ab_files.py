@@ -1,5 +1,8 @@
 """A/B files and folders: read, checked, and the results written from them."""
 
+import json
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,7 +15,9 @@ from paceline.experiments.ab.folders import is_folder, read_folder
 from paceline.experiments.ab.html import page
 from paceline.experiments.ab.markdown import markdown, terminal_lines
 from paceline.experiments.ab.result import ABResult, ArmComparison, ArmInfo, Missing, result_json
+from paceline.experiments.ab.schema import ABFile, ArmOptions
 from paceline.experiments.ab.spec import ABSpec, read_spec
+from workplace import Workplace
 
 SUITE = "entries:\n  - {name: one, command: 'true'}\n"
 
@@ -79,6 +84,32 @@ class TestFiles:
         assert (schedule.warmup, schedule.max_blocks) == (0, 4)
         with pytest.raises(PacelineError, match="too small for 3 arms"):
             make_schedule(read(tmp_path, arms + "budget: {runs: 2}"))
+
+
+class TestDocumentation:
+    REPOSITORY = Path(__file__).parents[2]
+
+    def test_the_page_has_every_key(self) -> None:
+        text = (self.REPOSITORY / "docs" / "ab.md").read_text()
+        rows = "\n".join(line.split("|")[1] for line in text.splitlines() if line.startswith("|"))
+        for name in (*ABFile.model_fields, *ArmOptions.model_fields):
+            assert f"`{name}`" in rows, name
+
+    def test_the_example_plans(self, place: Workplace) -> None:
+        example = self.REPOSITORY / "examples" / "ab" / "duckdb.yaml"
+        done = place.run("ab", example, "--dry-run", PACELINE_CACHE=str(place.path / "cache"))
+        assert done.returncode == 0, done.stderr
+        assert "packages duckdb==0.9.2" in done.stdout
+        assert not (place.path / "cache").exists()
+
+    def test_the_example_runs(self, place: Workplace) -> None:
+        pytest.importorskip("duckdb")
+        script = self.REPOSITORY / "examples" / "ab" / "sales_queries.py"
+        words = [sys.executable, script, "--rows", "2000", "--benchmark-results-path", place.path]
+        subprocess.run(words, check=True, timeout=120)
+        metrics = json.loads((place.path / "metrics.json").read_text())
+        assert metrics["matches"] > 0
+        assert metrics["group_cpu_s"] > 0
 
 
 class TestFolders:
