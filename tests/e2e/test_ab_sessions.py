@@ -248,7 +248,36 @@ def test_a_failing_arm_is_given_up_and_told(ab_place: Workplace) -> None:
     assert result["runs"] == 6
     (missing,) = result["missing"]
     assert (missing["case"], missing["arm"]) == ("work", "new")
-    assert "2 of 2 runs failed" in missing["reason"]
+    assert "2 of 2 runs failed" in missing["why"]
+
+
+def test_arms_may_bring_configuration(ab_place: Workplace) -> None:
+    ab_place.write(
+        "bench.py",
+        "import os, pathlib\nfrom paceline import emit\n"
+        "dask = pathlib.Path(os.environ.get('DASK_CONFIG', os.devnull)).read_text()\n"
+        "emit.params({'colour': os.environ.get('COLOUR'), 'size': os.environ['SIZE'], 'dask': dask})\n"
+        "emit.metrics({'work_s': 1.0})\n",
+    )
+    ab_place.write("blue.yaml", "env: {COLOUR: blue}\n")
+    ab_place.write(
+        "ab.yaml",
+        "entries:\n  - {name: work, script: bench.py, env: {SIZE: '{matrix.size}'}, matrix: {size: [1]}}\n"
+        "arms:\n  plain: {}\n  blue: {config: [blue.yaml], dask: {distributed: {x: 1}}, params: {size: 2}}\n"
+        "null_arm: false\nbudget: {time: 1s}\n",
+    )
+    done = ab_place.run(
+        "ab", "ab.yaml", "--json", "--out", "out", PACELINE_CACHE=str(ab_place.path / "cache")
+    )
+    result = json.loads(done.stdout)
+    assert result["ended"] == "the budget of 1 s is spent"
+    trials = ab_place.path / "out" / "trials"
+    (plain,) = trials.glob("plain-0001/work*/record.json")
+    (blue,) = trials.glob("blue-0001/work*/record.json")
+    assert json.loads(plain.read_text())["params"] == {"colour": None, "size": "1", "dask": ""}
+    params = json.loads(blue.read_text())["params"]
+    assert (params["colour"], params["size"]) == ("blue", "2")
+    assert json.loads(params["dask"]) == {"distributed": {"x": 1}}
 
 
 def test_a_secret_of_an_arm_stays_one(ab_place: Workplace) -> None:

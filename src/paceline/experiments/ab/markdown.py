@@ -49,6 +49,8 @@ def null_line(result: ABResult) -> str:
     null = [one for one in result.comparisons if one.null]
     if not null:
         return ""
+    if all(one.ratio is None for one in null):
+        return "A/A: too few blocks to tell whether the baseline differs from itself"
     alarms = result.null_alarms
     if not alarms:
         return f"A/A: the baseline does not differ from itself{_sharpness(null)}"
