@@ -73,10 +73,10 @@ def test_says_what_differs_and_what_does_not(ab_place: Workplace) -> None:
     assert found(result, "work_s", "new")["verdict"] == "worse"
     assert found(result, "work_s", "new")["low"] <= 1.2 <= found(result, "work_s", "new")["high"]
     assert found(result, "docs_per_sec", "new")["verdict"] == "same"
-    assert found(result, "work_s", "A/A")["verdict"] == "same"
+    assert found(result, "work_s", "null")["verdict"] == "same"
     assert result["ended"] == "every metric is decided"
     assert result["runs"] == 12 == ledger(ab_place).count("end")
-    assert {name: arm["runs"] for name, arm in result["arms"].items()} == {"old": 4, "new": 4, "A/A": 4}
+    assert {name: arm["runs"] for name, arm in result["arms"].items()} == {"old": 4, "new": 4, "null": 4}
     out = ab_place.path / "out"
     assert json.loads((out / "ab.json").read_text()) == result
     assert "work" in (out / "ab.md").read_text()
@@ -85,7 +85,7 @@ def test_says_what_differs_and_what_does_not(ab_place: Workplace) -> None:
         kinds = database.execute("SELECT kind, count(*) FROM session GROUP BY kind").fetchall()
         variants = database.execute("SELECT variant FROM \"case\" WHERE kind = 'entry' ORDER BY 1").fetchall()
     assert kinds == [("ab", 12)]
-    assert variants == [("A/A",), ("new",), ("old",)]
+    assert variants == [("new",), ("null",), ("old",)]
     record = json.loads((out / "trials" / "new-0001" / "work" / "record.json").read_text())
     assert record["details"]["arm"] == "new"
     assert record["details"]["block"] == 0

@@ -52,7 +52,7 @@ class TestFiles:
     def test_a_suite_of_its_own_and_a_list_of_arms(self, tmp_path: Path) -> None:
         spec = read(tmp_path, SUITE + "arms:\n  - name: a\n  - {name: b, env: {X: y}}\nbudget: {time: 90}\n")
         assert spec.configs == (tmp_path / "ab.yaml",)
-        assert spec.arm_names == ("a", "b", "A/A")
+        assert spec.arm_names == ("a", "b", "null")
         assert (spec.max_runs, spec.max_time_s) == (None, 90)
 
     @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ class TestFolders:
         assert is_folder(folder)
         assert is_folder(folder / "config.yaml")
         spec = read_folder(folder, files=tmp_path / "files")
-        assert spec.arm_names == ("baseline", "other", "A/A")
+        assert spec.arm_names == ("baseline", "other", "null")
         assert (spec.max_runs, spec.warmup) == (15, 0)
         other = spec.arms[1].options
         assert other.env["AB_VERSION"] == "AB_other"
@@ -177,7 +177,7 @@ def make_result(word: str = "plain") -> ABResult:
             case=word,
             metric=metric,
             arm=arm,
-            null=arm == "A/A",
+            null=arm == "null",
             verdict=verdict,  # type: ignore[arg-type]
             ratio=ratio,
             low=None if ratio is None else ratio * 0.99,
@@ -198,12 +198,15 @@ def make_result(word: str = "plain") -> ABResult:
         level=0.95,
         margin=0.03,
         ended="every metric is decided",
-        arms=(ArmInfo(name="old", baseline=True, facts={"env": {"X": word}}), ArmInfo(name="A/A", null=True)),
+        arms=(
+            ArmInfo(name="old", baseline=True, facts={"env": {"X": word}}),
+            ArmInfo(name="null", null=True),
+        ),
         comparisons=(
             one("a_s", "same", 1.0),
             one("b_s", "worse", 1.2),
             one("c_s", "inconclusive", None),
-            one("a_s", "same", 1.0, "A/A"),
+            one("a_s", "same", 1.0, "null"),
         ),
         missing=(Missing(arm="new", case=word, reason=word),),
         notes=(word,),
@@ -254,6 +257,6 @@ class TestResults:
             "high",
             "minimum_detectable",
         }
-        assert list(data["arms"]) == ["old", "A/A"]
+        assert list(data["arms"]) == ["old", "null"]
         assert data["runs"] == 27
         assert make_result().exit_code == 1

@@ -121,7 +121,7 @@ def _lines(result: ABResult) -> Iterator[str]:
 def describe(arm: ArmInfo) -> str:
     """What sets an arm apart, in a line."""
     if arm.null:
-        return "the baseline once more"
+        return "the baseline once more (A/A)"
     facts = [f"{name} {_spoken(value)}" for name, value in arm.facts.items() if name != "environment"]
     return "; ".join(facts) or "the suite as it is"
 
