@@ -11,7 +11,7 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
-START_S = 120.0
+START_S = 170.0
 
 
 class MlflowServer:

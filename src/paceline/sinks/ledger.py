@@ -20,8 +20,12 @@ class Ledger:
     directory: Path
     delivered: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
-    fault: str = ""
-    """The last failure since something was delivered."""
+    faults: dict[str, str] = field(default_factory=dict)
+    """Why calls that are not delivered were not, the latest last; under an empty key what befell the process."""
+
+    @property
+    def fault(self) -> str:
+        return next(reversed(self.faults.values()), "")
 
     def read(self) -> "Ledger":
         for line in read_events(self.directory / LEDGER):
@@ -29,14 +33,16 @@ class Ledger:
         return self
 
     def _take(self, line: dict[str, Any]) -> None:
-        key = line.get("key")
+        key = str(line.get("key"))
         if line.get("delivered"):
-            self.delivered.add(str(key))
-            self.fault = ""
-        elif "fault" in line:
-            self.fault = str(line["fault"])
-            if line.get("refused"):
-                self.refused.add(str(key))
+            self.delivered.add(key)
+        if line.get("delivered") or "fault" in line:
+            self.faults.pop(key, None)
+            self.faults.pop("", None)
+        if "fault" in line:
+            self.faults[key] = str(line["fault"])
+        if line.get("refused"):
+            self.refused.add(key)
 
     def note_delivered(self, key: str) -> None:
         self._write(key=key, delivered=True)
