@@ -25,6 +25,8 @@ class MlflowServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> "MlflowServer":
+        if self._process is not None:
+            return self
         environ = {
             **os.environ,
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",

@@ -56,7 +56,7 @@ entries:
     assert len(told) == done.stdout.count("\tsink "), done.stdout
     assert sorted(told) == ["sink crashes", "sink eats", "sink hangs", "sink raises"]
     assert "record failed: ValueError: no b; 2 of 4 messages wait: paceline send s" in told["sink raises"]
-    assert re.search(r"(no answer for|not done) \d+ s.*; 3 of 4 messages wait", told["sink hangs"])
+    assert re.search(r"(no answer for|not done) [\d.]+ s.*; 3 of 4 messages wait", told["sink hangs"])
     assert "its process was ended by SIGABRT; 3 of 4 messages wait" in told["sink crashes"]
     assert "it took more than 200 MiB of memory; 3 of 4 messages wait" in told["sink eats"]
     assert json.loads((suite.path / "results/s/report.json").read_text())["ok"] is True

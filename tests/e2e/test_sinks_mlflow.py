@@ -6,7 +6,6 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,7 +98,9 @@ def check_numbers(server: MlflowServer, run: Any, record: dict[str, Any]) -> Non
     assert len(run.data.metrics) == len(numbers)
     for name, measured in numbers.items():
         key = next(
-            key for key in run.data.metrics if key == name or (key.startswith("rows/s _all_-") and "[" in name)
+            key
+            for key in run.data.metrics
+            if key == name or (key.startswith("rows/s _all_-") and "[" in name)
         )
         assert run.data.metrics[key] == measured["value"]
         history = sorted(server.client().get_metric_history(run.info.run_id, key), key=lambda one: one.step)
@@ -111,10 +112,10 @@ def check_numbers(server: MlflowServer, run: Any, record: dict[str, Any]) -> Non
     assert run.data.tags["paceline.status"] == record["status"]
 
 
-def test_a_server_killed_in_mid_session_gets_the_rest_later(mlflow_suite: Workplace, tmp_path: Path) -> None:
-    home = tmp_path / "server"
-    home.mkdir()
-    server = MlflowServer(home).start()
+def test_a_server_killed_in_mid_session_gets_the_rest_later(
+    mlflow_suite: Workplace, mlflow_server: MlflowServer
+) -> None:
+    server = mlflow_server
     try:
         write_suite(mlflow_suite, server.uri, "killed", wait_s=1)
         gate = mlflow_suite.write("gate-3", "")
@@ -137,7 +138,7 @@ def test_a_server_killed_in_mid_session_gets_the_rest_later(mlflow_suite: Workpl
         assert "0 delivered, nothing waits" in again.stdout
         assert names(server.children("killed")) == sorted(ENTRIES)
     finally:
-        server.stop()
+        server.start()  # Others use it, too; it does nothing where it runs.
 
 
 def test_what_a_killed_runner_left_is_sent_later(

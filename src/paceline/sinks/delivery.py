@@ -13,7 +13,7 @@ from time import monotonic, sleep, time
 import paceline
 from paceline.model import SinkSpec
 from paceline.sinks.ledger import Ledger
-from paceline.sinks.letter import BUSY, GAVE_UP, OFF, Letter
+from paceline.sinks.letter import BUSY, ENDS, OFF, Letter
 from paceline.sinks.outbox import LEDGER, Tail, sink_dir
 
 Note = Callable[[str], None]
@@ -108,10 +108,10 @@ class Delivery:
             return
         busy_s = self._busy_s()
         self._kill()
-        why = (
-            f"no answer for {busy_s:.0f} s" if busy_s >= 1 else f"too slow: not done after {self._wait_s:g} s"
+        is_hanging = busy_s >= 1
+        self._note_fault(
+            f"no answer for {busy_s:.0f} s" if is_hanging else f"not done {self._wait_s:g} s after the end"
         )
-        self._note_fault(why)
 
     def tell_sayings(self) -> None:
         """Pass on what the sink has to say, such as links."""
@@ -149,7 +149,7 @@ class Delivery:
                 self._note_fault(f"no answer for {self.spec.timeout_s:g} s")
             elif code == BUSY:
                 self._note_fault("another process is delivering to it")
-            elif code < 0 or 0 < code < GAVE_UP:
+            elif code not in ENDS:
                 self._note_fault(f"its process was ended by {_cause(code)}")
         return code
 
