@@ -118,7 +118,9 @@ class Courier:
                 self._failed_in_a_row = 0
                 return
             refused = isinstance(fault, Undeliverable)
-            self._ledger.note_fault(call.key, self._explain(call, fault), refused=refused)
+            self._ledger.note_fault(
+                call.key, self._explain(call, fault), refused=refused, stuck=isinstance(fault, MemoryError)
+            )
             if isinstance(fault, PacelineError) or (refused and self._sink is None):
                 raise _GivenUp(OFF)
             if isinstance(fault, MemoryError):

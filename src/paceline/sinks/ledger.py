@@ -20,6 +20,8 @@ class Ledger:
     directory: Path
     delivered: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
+    is_stuck: bool = False
+    """Whether its last process hung or crashed: another one most likely will, too."""
     faults: dict[str, str] = field(default_factory=dict)
     """Why calls that are not delivered were not, the latest last; under an empty key what befell the process."""
 
@@ -37,6 +39,7 @@ class Ledger:
         if line.get("delivered"):
             self.delivered.add(key)
         if line.get("delivered") or "fault" in line:
+            self.is_stuck = bool(line.get("stuck"))
             self.faults.pop(key, None)
             self.faults.pop("", None)
         if "fault" in line:
@@ -47,8 +50,8 @@ class Ledger:
     def note_delivered(self, key: str) -> None:
         self._write(key=key, delivered=True)
 
-    def note_fault(self, key: str, fault: str, *, refused: bool = False) -> None:
-        self._write(key=key, fault=fault, refused=refused)
+    def note_fault(self, key: str, fault: str, *, refused: bool = False, stuck: bool = False) -> None:
+        self._write(key=key, fault=fault, refused=refused, stuck=stuck)
 
     def note_saying(self, text: str) -> None:
         self._write(say=text)

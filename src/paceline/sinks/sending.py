@@ -30,7 +30,7 @@ from paceline.sinks.outbox import (
 )
 from paceline.sinks.specs import IncompleteSpec, read_spec, read_stored
 
-OLDER_WAIT_S = 30.0
+OLDER_WAIT_S = 15.0
 """How long the end of a session takes for what earlier ones have left, if their sinks take it."""
 NO_LIMIT_S = 1e9
 
@@ -205,7 +205,7 @@ def deliver_older(session_dir: Path, failing: frozenset[str], post: Post) -> Non
 
 
 def _worth_trying(session_dir: Path, broken: set[str]) -> list[str]:
-    """The sinks for which something waits that was not refused for good, and that may be reached."""
+    """The sinks for which something waits that was not refused for good, and that neither fail now nor hung."""
     stored, names = read_plan(session_dir / OUTBOX), []
     for name in sink_names(session_dir):
         with suppress(IncompleteSpec):
@@ -213,7 +213,8 @@ def _worth_trying(session_dir: Path, broken: set[str]) -> list[str]:
             ledger = Ledger(sink_dir(session_dir, name)).read()
             calls = wanted_calls(read_calls(session_dir / OUTBOX / JOURNAL), spec.only, stored)
             settled = ledger.delivered | ledger.refused
-            if spec.type not in broken and any(call.key not in settled for call in calls):
+            is_able = spec.type not in broken and not ledger.is_stuck
+            if is_able and any(call.key not in settled for call in calls):
                 names.append(spec.name)
     return names
 
