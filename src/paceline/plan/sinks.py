@@ -118,6 +118,8 @@ def _can_import(top: str) -> bool:
     """Whether a top-level module is there; it is not imported, for a plan runs no foreign code."""
     try:
         return find_spec(top) is not None
+    except ModuleNotFoundError:  # A part of a package that is not there itself.
+        return False
     except (ValueError, ImportError):
         # A module without a spec, as `__main__` is, is there all the same; an empty name is not.
         return bool(top)
