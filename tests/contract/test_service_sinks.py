@@ -3,6 +3,8 @@
 import json
 import os
 import re
+import socket
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -112,8 +114,6 @@ def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[Services]:
 
 
 def _free_port() -> int:
-    import socket
-
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -154,3 +154,26 @@ def assert_no_secret(place: Path, notes: list[str]) -> None:
         note.encode() for note in notes
     ]
     assert [secret for secret in secrets if any(secret.encode() in text for text in texts)] == []
+
+
+LONG = """
+from paceline.sinks import GoOn, Sink
+
+class Long(Sink):
+    def close(self, report):
+        done = self.context.load_state().get("done", 0)
+        if done < 6:
+            self.context.save_state(done=done + 1)
+            raise GoOn("more to send")
+"""
+
+
+def test_a_long_call_goes_on_as_often_as_it_comes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "long_sink.py").write_text(LONG)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    bench = SinkBench(tmp_path, spec("long_sink:Long", "long", wait_s=WAIT_S))
+    bench.run(make_record("a"))
+    assert not bench.is_waiting
+    assert [line["fault"] for line in bench.ledger("long") if "fault" in line] == [
+        "close failed: more to send"
+    ] * 6

@@ -7,6 +7,7 @@ from typing import Any
 from paceline.model import Finding, Measurement, Record, Report, Status
 from paceline.report.format import measured, visible
 from paceline.report.table import Row, Table, complaints, key_metrics, make_table, summary
+from paceline.sinks import SinkContext
 
 _MARKS: Mapping[Status, str] = {Status.PASSED: "✅", Status.SKIPPED: "➖", Status.INTERRUPTED: "⏹️"}
 
@@ -70,6 +71,11 @@ def make_digest(report: Report, link: str = "") -> Digest:
         changes=tuple(sorted(changes, key=lambda change: not change.worse)),
         link=link,
     )
+
+
+def report_link(context: SinkContext, given: str | None) -> str:
+    """Where people read more: as the sink's option says, else as the suite does."""
+    return given or context.report_url or str(context.environment.get("viewer_url") or "")
 
 
 def _change(finding: Finding) -> Change:

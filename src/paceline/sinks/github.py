@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from paceline.model import Plan, Report
 from paceline.sinks import Sink, SinkContext, TryLater, Undeliverable
-from paceline.sinks.digest import Digest, make_digest
+from paceline.sinks.digest import Digest, make_digest, report_link
 from paceline.sinks.http import Answer, request, retry_after_s
 from paceline.sinks.markdown_text import digest_markdown
 from paceline.sinks.notebook import Notebook
@@ -72,8 +72,7 @@ class GitHubSink(Sink):
 
     def close(self, report: Report) -> None:
         self._check_place()
-        link = self.options.viewer_url or self.context.report_url
-        digest = make_digest(report, link)
+        digest = make_digest(report, report_link(self.context, self.options.viewer_url))
         if self.options.summary and self._here["summary"]:
             self._add_to_summary(digest)
         if self.options.comment and self._here["pull_request"]:

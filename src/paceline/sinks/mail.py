@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from paceline.model import Report
 from paceline.sinks import Sink, SinkContext, TryLater, Undeliverable
-from paceline.sinks.digest import Digest, make_digest
+from paceline.sinks.digest import Digest, make_digest, report_link
 from paceline.sinks.mail_text import html_page, plain_text
 from paceline.sinks.notebook import Notebook
 
@@ -75,7 +75,7 @@ class MailSink(Sink):
         message_id = self._message_id(self.context.key)
         if self._notebook.get(message_id):
             return
-        digest = make_digest(report, self.options.viewer_url or self.context.report_url)
+        digest = make_digest(report, report_link(self.context, self.options.viewer_url))
         self._send(self._compose(digest, message_id))
         first = self._notebook.get("first")
         if first is None:

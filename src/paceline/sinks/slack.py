@@ -13,7 +13,7 @@ from paceline.report.markdown import output_tail
 from paceline.sinks import Sink, SinkContext
 from paceline.sinks.chart import draw_png
 from paceline.sinks.deadline import Deadline
-from paceline.sinks.digest import Change, make_digest
+from paceline.sinks.digest import Change, make_digest, report_link
 from paceline.sinks.http import post_json
 from paceline.sinks.notebook import Notebook
 from paceline.sinks.slack_api import TOO_LARGE, SlackApi, SlackRefusal
@@ -142,8 +142,7 @@ class SlackSink(Sink):
 
     @property
     def _link(self) -> str:
-        environment = self.context.environment.get("viewer_url")
-        return self.options.viewer_url or self.context.report_url or str(environment or "")
+        return report_link(self.context, self.options.viewer_url)
 
     def _wish_data(self, case: Case) -> Mapping[str, Any]:
         given = case.sink_data.get(self.context.name) or case.sink_data.get("slack")
