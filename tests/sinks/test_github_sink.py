@@ -218,6 +218,16 @@ def test_a_refusal_says_what_to_do_and_never_the_token(github: FakeGitHub, tmp_p
         build(GitHubSink, tmp_path, {}, {**environ, "GITHUB_TOKEN": ""}).close(make_report([make_record()]))
 
 
+def test_one_place_that_refuses_does_not_keep_it_from_the_others(github: FakeGitHub, tmp_path: Path) -> None:
+    sink = sink_for(github, tmp_path, check=True)
+    sink.open(make_plan([make_record()]))
+    github.refuse = [Reply(403, b'{"message": "Resource not accessible by integration"}')]
+    with pytest.raises(Undeliverable, match="pull-requests: write"):
+        sink.close(make_report([make_record()]))
+    assert github.checks[0]["conclusion"] == "success"
+    assert "## ✅ night" in (tmp_path / "summary.md").read_text()
+
+
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
 
 

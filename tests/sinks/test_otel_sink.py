@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf import json_format
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from loopback import Asked, Loopback, Reply
 from paceline.model import Case, Measurement
@@ -49,6 +51,9 @@ class FakeCollector(Loopback):
         assert asked.headers["content-type"] == "application/json"
         if asked.headers.get("x-api-key") != KEY:
             return Reply(401, b"{}")
+        json_format.Parse(
+            asked.body, ExportMetricsServiceRequest()
+        )  # refuses what the protocol does not have
         data = json.loads(asked.body, parse_constant=lambda text: pytest.fail(f"{text} is no JSON"))
         (resource,) = data["resourceMetrics"]
         self.resource = {one["key"]: value_of(one["value"]) for one in resource["resource"]["attributes"]}

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
 
 from loopback import Asked, Loopback, Reply
 from paceline.model import Case, Measurement
@@ -63,6 +64,16 @@ def test_any_labels_and_values_are_read_back(values: dict[str, float], common: s
     assert read.keys() == expected.keys()
     for key, value in expected.items():
         assert read[key] == value or (math.isnan(read[key]) and math.isnan(value))
+
+
+@given(st.dictionaries(TEXT, st.floats(allow_nan=False), min_size=1, max_size=8))
+def test_prometheus_own_client_reads_the_same(values: dict[str, float]) -> None:
+    family = Family(name="paceline_metric", meaning="a\\b\nc")
+    for text, value in values.items():
+        family.add(value, case=text)
+    (read,) = text_string_to_metric_families(format_families([family], {}).decode())
+    assert (read.name, read.type, read.documentation) == ("paceline_metric", "gauge", "a\\b\nc")
+    assert {sample.labels["case"]: sample.value for sample in read.samples} == values
 
 
 def test_a_session_is_a_file_that_the_exporter_reads(tmp_path: Path) -> None:

@@ -208,6 +208,18 @@ def test_a_bot_that_may_not_read_says_it_again(slack: FakeSlack, tmp_path: Path)
     assert len(slack.replies) == 2
 
 
+def test_a_bot_that_may_not_upload_says_what_it_can(slack: FakeSlack, tmp_path: Path) -> None:
+    slack.forbidden = {"files.getUploadURLExternal"}
+    sink = sink_for(slack, tmp_path)
+    (tmp_path / "night" / "report.md").write_text("# night\n")
+    with pytest.raises(
+        Undeliverable, match=r"refused files\.getUploadURLExternal: missing_scope; give the bot"
+    ):
+        sink.close(make_report([make_record("sort")], [REGRESSION]))
+    (reply,) = slack.replies
+    assert "████▁▁" in slack.text_of(reply) and "✅ night" not in slack.text_of(reply)
+
+
 def test_a_deleted_message_is_posted_anew_at_the_end(slack: FakeSlack, tmp_path: Path) -> None:
     sink = sink_for(slack, tmp_path, upload_report=False)
     sink.open(make_plan([make_record()]))

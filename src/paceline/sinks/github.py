@@ -5,7 +5,7 @@ import json
 import os
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -67,28 +67,32 @@ class GitHubSink(Sink):
         if self._notebook.get("place") is None:
             self._here = self._notebook.put("place", **self._here)
         self._check_place()
-        if self._checks:
+        if self.options.check:
             self._begin_check()
 
     def close(self, report: Report) -> None:
         self._check_place()
         digest = make_digest(report, report_link(self.context, self.options.viewer_url))
+        refusals = [refusal for tell in self._places(report) if (refusal := _refusal_of(tell, digest))]
+        if refusals:
+            raise refusals[0]
+
+    def _places(self, report: Report) -> Iterator[Callable[[Digest], None]]:
+        """Where to tell it; one that refuses, as it does where a token may only read, does not hold up the others."""
         if self.options.summary and self._here["summary"]:
-            self._add_to_summary(digest)
+            yield self._add_to_summary
         if self.options.comment and self._here["pull_request"]:
-            self._comment(digest)
-        if self._checks:
-            self._end_check(digest, report)
+            yield self._comment
+        if self.options.check:
+            yield lambda digest: self._end_check(digest, report)
 
     # Where we are
 
     def _find_place(self) -> dict[str, Any]:
         """What the workflow's environment says of the job."""
         environ, event = self.context.environ, self._event()
-        pull = event.get("pull_request") if isinstance(event.get("pull_request"), dict) else {}
-        assert isinstance(pull, dict)
-        head = pull.get("head") if isinstance(pull.get("head"), dict) else {}
-        assert isinstance(head, dict)
+        pull = _mapping(event.get("pull_request"))
+        head = _mapping(pull.get("head"))
         by_ref = re.fullmatch(r"refs/pull/(\d+)/\w+", environ.get("GITHUB_REF", ""))
         number = self.options.pull_request or pull.get("number") or (by_ref and int(by_ref[1])) or None
         return {
@@ -105,18 +109,14 @@ class GitHubSink(Sink):
             event = json.loads(Path(self.context.environ.get("GITHUB_EVENT_PATH") or os.devnull).read_bytes())
         except (OSError, ValueError):
             return {}
-        return event if isinstance(event, dict) else {}
+        return _mapping(event)
 
     def _check_place(self) -> None:
-        wanted = self._checks or (self.options.comment and self._here["pull_request"])
+        wanted = self.options.check or (self.options.comment and self._here["pull_request"])
         if wanted and not _REPOSITORY.fullmatch(str(self._here["repository"])):
             raise Undeliverable("GitHub: set `repository` to owner/name, or run in a workflow")
         if self.options.check and not self._here["sha"]:
             raise Undeliverable("GitHub: set `sha` to the commit to check, or run in a workflow")
-
-    @property
-    def _checks(self) -> bool:
-        return self.options.check
 
     # The summary
 
@@ -227,6 +227,18 @@ class GitHubSink(Sink):
         if answer.status >= 300:
             _refuse(answer, method, path.partition("?")[0])
         return answer
+
+
+def _refusal_of(tell: Callable[[Digest], None], digest: Digest) -> Undeliverable | None:
+    try:
+        tell(digest)
+    except Undeliverable as refusal:
+        return refusal
+    return None
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _refuse(answer: Answer, method: str, path: str) -> None:

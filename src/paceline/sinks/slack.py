@@ -4,6 +4,7 @@ import hashlib
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Self
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
@@ -235,11 +236,15 @@ class SlackSink(Sink):
     def _post_change(self, api: SlackApi, change: Change, number: int) -> None:
         key = self._run_key(f"change {change.case} {change.metric}")
         if number < MOST_CHARTS and len(change.values) > 1:
-            picture = draw_png(change.values, change.index)
-            text = fallback(change_blocks(change, drawn=True))
-            self._upload(api, key, "chart.png", picture, title=change.title[:200], comment=text)
-        else:
-            self._post_all(api, key, pack(change_blocks(change, drawn=False)))
+            with suppress(SlackRefusal):  # A bot that may not upload can still say it.
+                self._post_chart(api, change, key)
+                return
+        self._post_all(api, key, pack(change_blocks(change, drawn=False)))
+
+    def _post_chart(self, api: SlackApi, change: Change, key: str) -> None:
+        picture = draw_png(change.values, change.index)
+        text = fallback(change_blocks(change, drawn=True))
+        self._upload(api, key, "chart.png", picture, title=change.title[:200], comment=text)
 
     def _post_all(self, api: SlackApi, key: str, messages: Sequence[Sequence[Block]]) -> bool:
         """Post what is not posted yet; whether there was anything."""
