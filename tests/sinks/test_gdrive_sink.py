@@ -15,8 +15,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from fake_drive import PRIVATE_PEM, ROOT, UNIT, FakeDrive, _error
 from loopback import Reply
+from paceline.errors import MissingExtra
 from paceline.sinks import TryLater, Undeliverable
 from paceline.sinks.gdrive import DriveSink, walk
+from paceline.sinks.legacy import check_extra
 from service_sessions import build, make_record, make_report, patiently
 
 REPORT = make_report([make_record()])
@@ -255,3 +257,16 @@ def test_links_are_followed_only_to_what_is_the_sessions(tmp_path: Path) -> None
 def test_chunks_are_whole_units() -> None:
     with pytest.raises(ValueError, match="multiple of 262144"):
         DriveSink.Options(drive_folder_id="x", chunk_bytes=300_000)
+
+
+def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DriveSink, "needs", ("no_such_package.auth", "gdrive"))
+    with pytest.raises(MissingExtra, match=r"pip install 'paceline\[gdrive\]'"):
+        check_extra(DriveSink)
+
+
+def test_a_key_is_needed(tmp_path: Path) -> None:
+    with pytest.raises(
+        Undeliverable, match=r"set `service_account_file` .* or GDRIVE_SERVICE_ACCOUNT to its content"
+    ):
+        build(DriveSink, tmp_path, {"drive_folder_id": ROOT})

@@ -95,7 +95,7 @@ def _explain(error: Any, known: list[str]) -> str:
         return "unknown option" + (
             f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
         )
-    return str(error["msg"]).removeprefix("Input ")
+    return str(error["msg"]).removeprefix("Input ").removeprefix("Value error, ")
 
 
 def _find_fault(sink: Sink, known: tuple[str, ...]) -> str | None:

@@ -14,7 +14,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 from paceline.model import Report
 from paceline.record.atomic import is_temporary
 from paceline.record.layout import LOCK, OUTBOX, RESERVE, SENT
-from paceline.sinks import Sink, SinkContext, TryLater
+from paceline.sinks import Sink, SinkContext, TryLater, Undeliverable
 from paceline.sinks.deadline import Deadline
 from paceline.sinks.gdrive_api import UNIT_BYTES, DriveApi, received, refuse
 from paceline.sinks.google_account import ServiceAccount
@@ -79,7 +79,12 @@ class DriveSink(Sink):
     def __init__(self, options: DriveOptions, context: SinkContext) -> None:
         super().__init__(options, context)
         file = options.service_account_file or context.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
-        key_text = context.secret(options.credentials_env, file)
+        key_text = context.find_secret(options.credentials_env, file)
+        if key_text is None:
+            variable = options.credentials_env
+            raise Undeliverable(
+                f"set `service_account_file` to the account's key file, or {variable} to its content"
+            )
         account = ServiceAccount(key_text, SCOPE, context, subject=options.subject)
         self._api = DriveApi(account, options.api_url, min(context.timeout_s / 3, 30.0))
         self._notebook = Notebook(context.state_dir)
