@@ -106,8 +106,6 @@ class DriveSink(Sink):
             self.context.say(f"Google Drive: https://drive.google.com/drive/folders/{folder}")
             self._notebook.put("said")
 
-    # Folders
-
     def _parent(self, folder: str, name: str) -> str:
         """The folder of a file, made with those above it."""
         above = ""
@@ -153,8 +151,6 @@ class DriveSink(Sink):
     def _new_id(self) -> str:
         self._ids = self._ids or self._api.new_ids(_IDS_AT_ONCE)
         return self._ids.pop()
-
-    # Files
 
     def _upload(self, content: Content, parent: str, deadline: Deadline) -> None:
         label = f"file {content.name}"

@@ -86,8 +86,6 @@ class GitHubSink(Sink):
         if self.options.check:
             yield lambda digest: self._end_check(digest, report)
 
-    # Where we are
-
     def _find_place(self) -> dict[str, Any]:
         """What the workflow's environment says of the job."""
         environ, event = self.context.environ, self._event()
@@ -118,8 +116,6 @@ class GitHubSink(Sink):
         if self.options.check and not self._here["sha"]:
             raise Undeliverable("GitHub: set `sha` to the commit to check, or run in a workflow")
 
-    # The summary
-
     def _add_to_summary(self, digest: Digest) -> None:
         """Append once; past what GitHub takes of a step it would lose all of it."""
         path = Path(str(self._here["summary"]))
@@ -138,8 +134,6 @@ class GitHubSink(Sink):
                 )
         except OSError as error:
             raise Undeliverable(f"the job's summary cannot be written: {error.strerror or error}") from None
-
-    # The comment
 
     def _comment(self, digest: Digest) -> None:
         marker = f"<!-- paceline report: {self._label} -->"
@@ -169,8 +163,6 @@ class GitHubSink(Sink):
             if len(comments) < 100:
                 return None
         return None
-
-    # The check
 
     def _begin_check(self) -> int:
         known = self._notebook.get("check")
@@ -206,8 +198,6 @@ class GitHubSink(Sink):
             **link,
         }
         self._ask("PATCH", f"check-runs/{self._begin_check()}", data)
-
-    # Requests
 
     def _ask(self, method: str, path: str, data: Any = None) -> Answer:
         token = self.context.secret(self.options.token_env, self.options.token_file)

@@ -119,8 +119,6 @@ class MailSink(Sink):
         if content:
             message.add_attachment(content, maintype="text", subtype="markdown", filename="report.md")
 
-    # The server
-
     def _send(self, message: EmailMessage) -> None:
         server = self.options.host
         try:

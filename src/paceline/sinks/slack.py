@@ -139,8 +139,6 @@ class SlackSink(Sink):
         if self.options.upload_report:
             self._upload_report(self._api)
 
-    # What is said, and where
-
     @property
     def _link(self) -> str:
         return report_link(self.context, self.options.viewer_url)
@@ -169,8 +167,6 @@ class SlackSink(Sink):
         return tuple(
             dict.fromkeys(who for record in failed for who in self._wishes_of(record.case).ping_on_failure)
         )
-
-    # A bot's messages
 
     def _thread(self, api: SlackApi) -> str:
         """The time stamp of the session's message, which is posted first if need be."""
@@ -279,8 +275,6 @@ class SlackSink(Sink):
             posted = api.post(channel, mark, text, (), thread_ts)
         return str(self._notebook.put(key, ts=posted["ts"], channel=posted.get("channel") or channel)["ts"])
 
-    # Files
-
     def _upload_report(self, api: SlackApi) -> None:
         try:
             with (self.context.session_dir / "report.md").open("rb") as file:
@@ -305,8 +299,6 @@ class SlackSink(Sink):
             self._notebook.put(key, file_id=file_id)
             api.share_file(file_id, title, self._channel, self._thread(api), comment)
         self._notebook.put(key, done=True)
-
-    # The webhook
 
     def _post_to_webhook(self, report: Report) -> None:
         digest = make_digest(report, self._link)
