@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from paceline.config.machines import LimitsOptions, PoolOptions, RayOptions, ResourcesOptions
 from paceline.config.reference_text import EXAMPLES, INTRODUCTION, PLACEHOLDERS, PLACES, SHORTHANDS
 from paceline.config.schema import (
     Config,
@@ -16,13 +17,9 @@ from paceline.config.schema import (
     Entry,
     GpuStatsRecorder,
     History,
-    LimitsOptions,
     Matrix,
     PathItem,
-    PoolOptions,
-    RayOptions,
     Requirement,
-    ResourcesOptions,
     Sink,
     SinkData,
 )
