@@ -68,6 +68,15 @@ def test_a_session_that_shows_a_regression_fails_until_somebody_answers(here: He
     assert (code, report["findings"]) == (0, [])
 
 
+def test_an_imported_past_fails_no_session(here: Here) -> None:
+    (here.path / "paceline.yaml").write_text(SUITE)
+    run(here, "first", 15.0)
+    remember_nights(here, noisy(80, (30, 1.5)))
+    code, _, report = run(here, "second", 15.0)
+    assert (code, report["findings"]) == (0, [])
+    assert here.run("regressions").returncode == 1
+
+
 def test_an_improvement_is_told_once_and_fails_nothing(here: Here) -> None:
     (here.path / "paceline.yaml").write_text(SUITE)
     run(here, "first", 5.0)

@@ -194,6 +194,7 @@ def _finding(
         suspects=suspects,
         own_state="fixed" if undone else "new",
         fixed_at=judged.points[change.undone_at].time if undone and change.undone_at is not None else "",
+        found_after=before.found_after if before else len(judged.points) - change.index,
         said=before.said if before else None,
     )
 

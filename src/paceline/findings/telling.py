@@ -11,6 +11,8 @@ from paceline.record.codec import plain
 
 JUDGE = "change points"
 MOST_SUSPECTS = 3
+OLD_NEWS = 30
+"""A change that had more results behind it when it was found is of a past that was imported: no session's fault."""
 _SHORT = 10
 
 
@@ -35,6 +37,7 @@ def finding_json(one: StoredFinding) -> dict[str, Any]:
         "unit": one.series.unit or None,
         "environment_class": one.series.environment_class,
         "found_at": one.found_at,
+        "found_after": one.found_after,
         "fixed_at": one.fixed_at or None,
     }
     said = one.said
@@ -149,4 +152,6 @@ def session_findings(store: Store, session_id: str) -> tuple[Finding, ...]:
 
 
 def _is_told(one: StoredFinding, session_id: str) -> bool:
-    return one.stands and one.state == "new" and (one.verdict == "worse" or one.found_in == session_id)
+    if not one.stands or one.state != "new":
+        return False
+    return one.found_after <= OLD_NEWS if one.verdict == "worse" else one.found_in == session_id
