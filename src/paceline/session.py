@@ -280,7 +280,7 @@ class _Session:
         self._store.release()
         self._remember()
         self._write_report(report)
-        undelivered = sinks.close(report, report.plan)
+        undelivered = sinks.close(report)
         if undelivered:
             report = replace(report, undelivered=undelivered)
             self._write_report(report)

@@ -1,7 +1,11 @@
 """Sinks that raise, hang, crash or eat memory: the session is none the worse and says so."""
 
 import json
+import os
 import re
+import signal
+import subprocess
+import time
 from pathlib import Path
 
 from hook_server import serving
@@ -87,3 +91,30 @@ def test_the_next_session_delivers_what_the_last_one_left(suite: Workplace) -> N
         third = suite.run("run", "suite.yaml", "--session-name", "third", "--no-history")
         assert "session first" not in third.stdout
     assert not list((Path(suite.path) / "results/.outbox").iterdir())
+
+
+def test_an_interrupt_ends_the_wait_for_sinks_and_nothing_else(suite: Workplace) -> None:
+    suite.write("bad_sinks.py", BAD)
+    sink = "{type: 'bad_sinks:Hangs', name: hangs, wait_s: 600, timeout_s: 600}"
+    suite.write("suite.yaml", f"sinks: [{sink}]\nentries: [{{name: a, script: count.py}}]\n")
+    session = subprocess.Popen(
+        suite.command("run", "suite.yaml", "--session-name", "s", "--no-history"),
+        cwd=suite.path,
+        env={**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(suite.path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+    )
+    ledger = suite.path / "results/s/.outbox/hangs/ledger.jsonl"
+    journal = suite.path / "results/s/.outbox/journal.jsonl"
+    deadline_s = time.monotonic() + 120
+    while not (ledger.exists() and '"close-1"' in journal.read_text()):
+        assert session.poll() is None and time.monotonic() < deadline_s
+        time.sleep(0.05)
+    session.send_signal(signal.SIGINT)
+    output, _ = session.communicate(timeout=120)
+    assert session.returncode == 0, output
+    assert "interrupted: what sinks have not got waits: paceline send s" in output
+    assert "1 passed of 1 case" in output
+    assert "Traceback" not in output

@@ -52,13 +52,14 @@ class Delivery:
         self._doorbell: int | None = None
         self._starts = 0
         self._start_from_s = 0.0
-        self._is_off = self._is_ending = False
+        self._is_off = self._is_ending = self._is_end_noted = False
 
     def start(self) -> None:
         """Start a courier, unless too many have come to nothing."""
         if self._is_off or self._starts >= MOST_STARTS:
             return
         self._starts += 1
+        self._is_end_noted = False
         self.directory.mkdir(parents=True, exist_ok=True)
         bell, self._doorbell = os.pipe()
         os.set_blocking(self._doorbell, False)
@@ -99,8 +100,8 @@ class Delivery:
 
     def has_hung(self, since_s: float) -> bool:
         """Whether the time is over that the session's end waits, or its call has taken as long already."""
-        waited_s = monotonic() - since_s
-        return waited_s >= self._wait_s + _MARGIN_S or max(waited_s, self._busy_s()) >= self._wait_s
+        is_late = monotonic() - since_s >= self._wait_s + (_MARGIN_S if self._wait_s else 0)
+        return is_late or (self._wait_s > 0 and self._busy_s() >= self._wait_s)
 
     def end(self) -> None:
         """End a courier that does not end by itself."""
@@ -142,7 +143,8 @@ class Delivery:
         code = self._process.poll()
         if code is None:
             return None
-        if self._doorbell is not None:
+        if not self._is_end_noted:
+            self._is_end_noted = True
             self._let_go()
             self._is_off = code in (OFF, BUSY)
             self._start_from_s = monotonic() + _RESTART_AFTER_S * self._starts
@@ -174,6 +176,7 @@ class Delivery:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        self._is_end_noted = True
         self._let_go()
 
     def _note_fault(self, why: str, *, stuck: bool = False) -> None:

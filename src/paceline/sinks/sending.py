@@ -200,6 +200,8 @@ def deliver_older(session_dir: Path, failing: frozenset[str], post: Post) -> Non
             for one in send(older, post.note, sinks=names, secrets=post.secrets, wait_s=left_s):
                 broken |= {one.type} if one.waiting else set()
                 post.note(describe(one))
+        except SessionError:
+            continue  # Somebody runs it just now, and will deliver at its end.
         except (PacelineError, OSError, ValueError) as error:
             post.note(f"session {older.name}: what waits for its sinks could not be sent: {error}")
 
