@@ -109,11 +109,8 @@ class Delivery:
             return
         busy_s = self._busy_s()
         self._kill()
-        is_hanging = busy_s >= 1
-        self._note_fault(
-            f"no answer for {busy_s:.0f} s" if is_hanging else f"not done {self._wait_s:g} s after the end",
-            stuck=is_hanging,
-        )
+        why = f"no answer for {busy_s:.0f} s" if busy_s >= 1 else "not done when the session ended"
+        self._note_fault(why, stuck=busy_s >= self._wait_s > 0)
 
     def tell_sayings(self) -> None:
         """Pass on what the sink has to say, such as links."""
@@ -184,8 +181,8 @@ class Delivery:
             Ledger(self.directory).note_fault("", why, stuck=stuck)
 
 
-def wait_for(deliveries: Sequence[Delivery]) -> None:
-    """Wait until all couriers are done; those that take too long are ended."""
+def wait_for(deliveries: Sequence[Delivery], is_stopped: Callable[[], bool] = lambda: False) -> None:
+    """Wait until all couriers are done; those that take too long, or all if nobody waits any more, are ended."""
     since_s = monotonic()
     left = list(deliveries)
     try:
@@ -193,7 +190,7 @@ def wait_for(deliveries: Sequence[Delivery]) -> None:
             delivery.finish()
         while left:
             for delivery in [*left]:
-                if not delivery.is_over and delivery.has_hung(since_s):
+                if not delivery.is_over and (is_stopped() or delivery.has_hung(since_s)):
                     delivery.end()
                 if delivery.is_over:
                     left.remove(delivery)

@@ -1,12 +1,14 @@
 """Tells sinks about a session by way of its journal on disk, so that no sink slows, fails or blocks a run."""
 
 import os
+import signal
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from time import monotonic
-from types import TracebackType
-from typing import Self
+from types import FrameType, TracebackType
+from typing import Any, Self
 
 from paceline.model import Plan, Record, Report, SinkSpec
 from paceline.record.redact import Redactor
@@ -17,6 +19,7 @@ from paceline.sinks.sending import deliver_older, still_waiting
 from paceline.sinks.specs import keep_spec
 
 _SAYINGS_EVERY_S = 1.0
+_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Dispatcher:
@@ -66,12 +69,12 @@ class Dispatcher:
     def close(self, report: Report) -> tuple[str, ...]:
         """Deliver the rest; the names of required sinks that did not get everything."""
         waiting: Sequence[SinkSpec] = self._specs
-        try:
-            with self._sparing_run():
-                waiting = self._finish(report) if self._specs else ()
-                deliver_older(self._session_dir, frozenset(spec.type for spec in waiting), self._post)
-        except KeyboardInterrupt:
-            self._note(f"interrupted: what sinks have not got waits: paceline send {self._session_dir.name}")
+        with _Impatience() as impatience, self._sparing_run():
+            waiting = self._finish(report, impatience) if self._specs else ()
+            failing = frozenset(spec.type for spec in waiting)
+            deliver_older(self._session_dir, failing, self._post, impatience.is_shown)
+        if impatience.is_shown():
+            self._note("interrupted: sinks are not waited for any longer")
         return tuple(spec.name for spec in waiting if spec.required)
 
     @contextmanager
@@ -96,11 +99,11 @@ class Dispatcher:
         for delivery in self._live:
             delivery.start()
 
-    def _finish(self, report: Report) -> Sequence[SinkSpec]:
+    def _finish(self, report: Report, impatience: "_Impatience") -> Sequence[SinkSpec]:
         if report.plan != self._kept_plan:
             self._outbox.keep_plan(report.plan)
         self._outbox.add_close(replace(report, unfinished=self._redactor.text(report.unfinished)))
-        wait_for(tuple(self._deliveries.values()))
+        wait_for(tuple(self._deliveries.values()), impatience.is_shown)
         stored = read_plan(self._outbox.path)
         waiting = []
         for spec in self._specs:
@@ -116,3 +119,28 @@ class Dispatcher:
     @property
     def _live(self) -> list[Delivery]:
         return [delivery for delivery in self._deliveries.values() if delivery.spec.live]
+
+
+class _Impatience:
+    """While entered, Ctrl-C ends no more than the wait for sinks: the session itself is over."""
+
+    def __init__(self) -> None:
+        self._is_shown = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def is_shown(self) -> bool:
+        return self._is_shown
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._show) for number in _ENDING_SIGNALS}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _show(self, number: int, frame: FrameType | None) -> None:
+        self._is_shown = True
