@@ -22,6 +22,7 @@ class MlflowServer:
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self.uri = f"http://127.0.0.1:{self.port}"
+        self.database = directory / "server.db"
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> "MlflowServer":
@@ -33,7 +34,7 @@ class MlflowServer:
             "MLFLOW_DISABLE_TELEMETRY": "true",
         }
         environ.pop("PYTHONDONTWRITEBYTECODE", None)  # Compiling MLflow anew takes half a minute.
-        store = ["--backend-store-uri", f"sqlite:///{self._directory}/server.db"]
+        store = ["--backend-store-uri", f"sqlite:///{self.database}"]
         shelf = ["--artifacts-destination", str(self._directory / "artifacts")]
         with (self._directory / "server.log").open("ab") as log:
             self._process = subprocess.Popen(

@@ -65,7 +65,7 @@ class SinkBench:
             for record in records:
                 counts[record.status] += 1
             report = Report(plan=masked, records=records, counts=counts, findings=findings)
-            return sinks.close(report, masked)
+            return sinks.close(report)
 
     def send(self, *names: str) -> list[Sent]:
         return send(self.directory, self.notes.append, sinks=names)

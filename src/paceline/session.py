@@ -311,7 +311,7 @@ class _Session:
         if self.follow_up is not None and not report.interrupted:
             report = self.follow_up(report, self._database, self._note)
         self._write_report(report)
-        undelivered = sinks.close(report, report.plan)
+        undelivered = sinks.close(report)
         if undelivered:
             report = replace(report, undelivered=undelivered)
             self._write_report(report)

@@ -71,6 +71,7 @@ class ResultDict:
     def initialize(self, session_name, env_data): say("initialize", session_name, "hostname" in env_data)
     def process_result(self, result):
         say("process", result["name"], result["success"], result["script_metrics"]["score"])
+        say("keys", sorted(result), len(result["tasks"]), pathlib.Path(result["stdouterr_file"]).is_file())
     def finalize(self): say("finalize")
 
 class RunLogger:
@@ -121,6 +122,8 @@ entries:
         ["end_session", True],
     ):
         assert said.count(words) == 1
+    keys = ["command", "exec_time_s", "name", "returncode", "script_metrics", "script_params"]
+    assert ["keys", [*keys, "stdouterr_file", "success", "tasks", "timeout"], 1, True] in said
     assert ["artifact", False] not in said
     output = done.stdout + done.stderr
     told = [line.strip() for line in output.splitlines() if "sink raises" in line]

@@ -1,7 +1,11 @@
 """Sinks that raise, hang, crash or eat memory: the session is none the worse and says so."""
 
 import json
+import os
 import re
+import signal
+import subprocess
+import time
 from pathlib import Path
 
 from hook_server import serving
@@ -56,7 +60,9 @@ entries:
     assert len(told) == done.stdout.count("\tsink "), done.stdout
     assert sorted(told) == ["sink crashes", "sink eats", "sink hangs", "sink raises"]
     assert "record failed: ValueError: no b; 2 of 4 messages wait: paceline send s" in told["sink raises"]
-    assert re.search(r"(no answer for|not done) [\d.]+ s.*; 3 of 4 messages wait", told["sink hangs"])
+    assert re.search(
+        r"(no answer for \d+ s|not done when the session ended); 3 of 4 messages wait", told["sink hangs"]
+    )
     assert "its process was ended by SIGABRT; 3 of 4 messages wait" in told["sink crashes"]
     assert "it took more than 200 MiB of memory; 3 of 4 messages wait" in told["sink eats"]
     assert json.loads((suite.path / "results/s/report.json").read_text())["ok"] is True
@@ -87,3 +93,31 @@ def test_the_next_session_delivers_what_the_last_one_left(suite: Workplace) -> N
         third = suite.run("run", "suite.yaml", "--session-name", "third", "--no-history")
         assert "session first" not in third.stdout
     assert not list((Path(suite.path) / "results/.outbox").iterdir())
+
+
+def test_an_interrupt_ends_the_wait_for_sinks_and_nothing_else(suite: Workplace) -> None:
+    suite.write("bad_sinks.py", BAD)
+    sink = "{type: 'bad_sinks:Hangs', name: hangs, wait_s: 600, timeout_s: 600}"
+    suite.write("suite.yaml", f"sinks: [{sink}]\nentries: [{{name: a, script: count.py}}]\n")
+    session = subprocess.Popen(
+        suite.command("run", "suite.yaml", "--session-name", "s", "--no-history"),
+        cwd=suite.path,
+        env={**os.environ, "NO_COLOR": "1", "PYTHONPATH": str(suite.path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+    )
+    ledger = suite.path / "results/s/.outbox/hangs/ledger.jsonl"
+    journal = suite.path / "results/s/.outbox/journal.jsonl"
+    deadline_s = time.monotonic() + 120
+    while not (ledger.exists() and '"close-1"' in journal.read_text()):
+        assert session.poll() is None and time.monotonic() < deadline_s
+        time.sleep(0.05)
+    session.send_signal(signal.SIGINT)
+    output, _ = session.communicate(timeout=120)
+    assert session.returncode == 0, output
+    assert "interrupted: sinks are not waited for any longer" in output
+    assert "2 of 3 messages wait: paceline send s" in output
+    assert "1 passed of 1 case" in output
+    assert "Traceback" not in output

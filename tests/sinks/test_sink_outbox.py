@@ -226,3 +226,26 @@ def test_a_session_without_sinks_leaves_no_outbox(tmp_path: Path) -> None:
     assert not (bench.directory / OUTBOX).exists() and not (bench.directory.parent / OUTBOX).exists()
     with pytest.raises(SessionError, match="run without sinks"):
         bench.send()
+
+
+def test_a_disk_that_takes_no_journal_is_no_trouble_of_the_run(tmp_path: Path) -> None:
+    bench = SinkBench(tmp_path, custom(tmp_path, "Notes", required=True))
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / OUTBOX).write_text("in the way")
+    assert bench.run(make_record("a"), make_record("b")) == ("mine",)
+    assert bench.notes == [
+        "sinks: their journal cannot be written: File exists; paceline send s finds what is on disk",
+        "sink mine: not delivered; 3 of 3 messages wait: paceline send s",
+    ]
+
+
+def test_a_service_that_asks_for_more_time_than_there_is_gets_it_later(tmp_path: Path) -> None:
+    with serving() as server:
+        server.answers = [(200, {}), (429, {"Retry-After": "3600"})]
+        bench = SinkBench(tmp_path, spec("webhook", url=server.url))
+        bench.run(make_record("a"))
+        assert [posted.json["event"] for posted in server.posted] == ["open"]
+        (note,) = bench.notes
+        assert "record failed: 127.0.0.1 answered 429; 2 of 3 messages wait" in note
+        bench.send()
+        assert [posted.json["event"] for posted in server.posted] == ["open", "record", "close"]

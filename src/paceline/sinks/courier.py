@@ -145,16 +145,17 @@ class Courier:
 
     def _pause(self, fault: BaseException, tries: int) -> bool:
         """Wait before the next try; whether the session came to its end meanwhile, which is worth some fresh tries."""
-        pause_s = min(FIRST_PAUSE_S * 2 ** (tries - 1), LONGEST_PAUSE_S)
         asked_s = fault.after_s if isinstance(fault, TryLater) else None
-        if asked_s is not None:
-            pause_s = asked_s
-        if self._ends_at_s is None:
-            return self._wait(pause_s)
-        if monotonic() + pause_s > self._ends_at_s:
+        pause_s = min(FIRST_PAUSE_S * 2 ** (tries - 1), LONGEST_PAUSE_S) if asked_s is None else asked_s
+        until_s = monotonic() + pause_s
+        has_ended = self._ends_at_s is None and self._wait(pause_s)
+        if self._ends_at_s is None or (has_ended and asked_s is None):
+            return has_ended
+        # What a service asks for is kept to also when the session ends meanwhile.
+        if until_s > self._ends_at_s:
             raise _GivenUp(GAVE_UP)
-        self._wait(pause_s)
-        return False
+        self._wait(max(0.0, until_s - monotonic()))
+        return has_ended
 
     def _try(self, call: Call) -> BaseException | None:
         """Make a call once; what went wrong, or None."""

@@ -52,13 +52,14 @@ class Delivery:
         self._doorbell: int | None = None
         self._starts = 0
         self._start_from_s = 0.0
-        self._is_off = self._is_ending = False
+        self._is_off = self._is_ending = self._is_end_noted = False
 
     def start(self) -> None:
         """Start a courier, unless too many have come to nothing."""
         if self._is_off or self._starts >= MOST_STARTS:
             return
         self._starts += 1
+        self._is_end_noted = False
         self.directory.mkdir(parents=True, exist_ok=True)
         bell, self._doorbell = os.pipe()
         os.set_blocking(self._doorbell, False)
@@ -99,8 +100,8 @@ class Delivery:
 
     def has_hung(self, since_s: float) -> bool:
         """Whether the time is over that the session's end waits, or its call has taken as long already."""
-        waited_s = monotonic() - since_s
-        return waited_s >= self._wait_s + _MARGIN_S or max(waited_s, self._busy_s()) >= self._wait_s
+        is_late = monotonic() - since_s >= self._wait_s + (_MARGIN_S if self._wait_s else 0)
+        return is_late or (self._wait_s > 0 and self._busy_s() >= self._wait_s)
 
     def end(self) -> None:
         """End a courier that does not end by itself."""
@@ -108,11 +109,8 @@ class Delivery:
             return
         busy_s = self._busy_s()
         self._kill()
-        is_hanging = busy_s >= 1
-        self._note_fault(
-            f"no answer for {busy_s:.0f} s" if is_hanging else f"not done {self._wait_s:g} s after the end",
-            stuck=is_hanging,
-        )
+        why = f"no answer for {busy_s:.0f} s" if busy_s >= 1 else "not done when the session ended"
+        self._note_fault(why, stuck=busy_s >= self._wait_s > 0)
 
     def tell_sayings(self) -> None:
         """Pass on what the sink has to say, such as links."""
@@ -142,7 +140,8 @@ class Delivery:
         code = self._process.poll()
         if code is None:
             return None
-        if self._doorbell is not None:
+        if not self._is_end_noted:
+            self._is_end_noted = True
             self._let_go()
             self._is_off = code in (OFF, BUSY)
             self._start_from_s = monotonic() + _RESTART_AFTER_S * self._starts
@@ -174,6 +173,7 @@ class Delivery:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        self._is_end_noted = True
         self._let_go()
 
     def _note_fault(self, why: str, *, stuck: bool = False) -> None:
@@ -181,8 +181,8 @@ class Delivery:
             Ledger(self.directory).note_fault("", why, stuck=stuck)
 
 
-def wait_for(deliveries: Sequence[Delivery]) -> None:
-    """Wait until all couriers are done; those that take too long are ended."""
+def wait_for(deliveries: Sequence[Delivery], is_stopped: Callable[[], bool] = lambda: False) -> None:
+    """Wait until all couriers are done; those that take too long, or all if nobody waits any more, are ended."""
     since_s = monotonic()
     left = list(deliveries)
     try:
@@ -190,7 +190,7 @@ def wait_for(deliveries: Sequence[Delivery]) -> None:
             delivery.finish()
         while left:
             for delivery in [*left]:
-                if not delivery.is_over and delivery.has_hung(since_s):
+                if not delivery.is_over and (is_stopped() or delivery.has_hung(since_s)):
                     delivery.end()
                 if delivery.is_over:
                     left.remove(delivery)

@@ -1,11 +1,14 @@
 """Tells sinks about a session by way of its journal on disk, so that no sink slows, fails or blocks a run."""
 
 import os
-from collections.abc import Sequence
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from time import monotonic
-from types import TracebackType
-from typing import Self
+from types import FrameType, TracebackType
+from typing import Any, Self
 
 from paceline.model import Plan, Record, Report, SinkSpec
 from paceline.record.redact import Redactor
@@ -16,6 +19,7 @@ from paceline.sinks.sending import deliver_older, still_waiting
 from paceline.sinks.specs import keep_spec
 
 _SAYINGS_EVERY_S = 1.0
+_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Dispatcher:
@@ -31,6 +35,8 @@ class Dispatcher:
         self._names = plan.secret_names
         self._post = Post(session_dir=plan.directory, secrets=plan.secret_values, note=note)
         self._next_sayings_s = 0.0
+        self._kept_plan: Plan | None = None
+        self._said: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -44,37 +50,60 @@ class Dispatcher:
 
     def open(self, masked: Plan) -> None:
         """Begin the journal and start the couriers of live sinks; `masked` is the plan without secrets."""
+        if self._specs:
+            with self._sparing_run():
+                self._begin(masked)
+
+    def record(self, record: Record) -> None:
         if not self._specs:
             return
+        with self._sparing_run():
+            self._outbox.add_record(record)
+            for delivery in self._live:
+                delivery.ring()
+            if monotonic() >= self._next_sayings_s:
+                self._next_sayings_s = monotonic() + _SAYINGS_EVERY_S
+                for delivery in self._deliveries.values():
+                    delivery.tell_sayings()
+
+    def close(self, report: Report) -> tuple[str, ...]:
+        """Deliver the rest; the names of required sinks that did not get everything."""
+        waiting: Sequence[SinkSpec] = self._specs
+        with _Impatience() as impatience, self._sparing_run():
+            waiting = self._finish(report, impatience) if self._specs else ()
+            failing = frozenset(spec.type for spec in waiting)
+            deliver_older(self._session_dir, failing, self._post, impatience.is_shown)
+        if impatience.is_shown():
+            self._note("interrupted: sinks are not waited for any longer")
+        return tuple(spec.name for spec in waiting if spec.required)
+
+    @contextmanager
+    def _sparing_run(self) -> Iterator[None]:
+        """A disk that takes no more is the sinks' trouble, not the run's: what is on it is found again later."""
+        try:
+            yield
+        except OSError as error:
+            fault = f"sinks: their journal cannot be written: {error.strerror or error}"
+            if fault not in self._said:
+                self._said.add(fault)
+                self._note(f"{fault}; paceline send {self._session_dir.name} finds what is on disk")
+
+    def _begin(self, masked: Plan) -> None:
         self._outbox.begin(masked)
+        self._kept_plan = masked
         for spec in self._specs:
-            keep_spec(sink_dir(self._session_dir, spec.name), spec, os.environ, self._names, self._redactor)
+            directory = sink_dir(self._session_dir, spec.name)
+            keep_spec(directory, spec, os.environ, self._names, self._redactor)
             if not spec.blocked:
                 self._deliveries[spec.name] = Delivery(spec, self._post)
         for delivery in self._live:
             delivery.start()
 
-    def record(self, record: Record) -> None:
-        if not self._specs:
-            return
-        self._outbox.add_record(record)
-        for delivery in self._live:
-            delivery.ring()
-        if monotonic() >= self._next_sayings_s:
-            self._next_sayings_s = monotonic() + _SAYINGS_EVERY_S
-            for delivery in self._deliveries.values():
-                delivery.tell_sayings()
-
-    def close(self, report: Report, masked: Plan) -> tuple[str, ...]:
-        """Deliver the rest; the names of required sinks that did not get everything."""
-        waiting = self._finish(report, masked) if self._specs else ()
-        deliver_older(self._session_dir, frozenset(spec.type for spec in waiting), self._post)
-        return tuple(spec.name for spec in waiting if spec.required)
-
-    def _finish(self, report: Report, masked: Plan) -> Sequence[SinkSpec]:
-        self._outbox.keep_plan(masked)
+    def _finish(self, report: Report, impatience: "_Impatience") -> Sequence[SinkSpec]:
+        if report.plan != self._kept_plan:
+            self._outbox.keep_plan(report.plan)
         self._outbox.add_close(replace(report, unfinished=self._redactor.text(report.unfinished)))
-        wait_for(tuple(self._deliveries.values()))
+        wait_for(tuple(self._deliveries.values()), impatience.is_shown)
         stored = read_plan(self._outbox.path)
         waiting = []
         for spec in self._specs:
@@ -90,3 +119,28 @@ class Dispatcher:
     @property
     def _live(self) -> list[Delivery]:
         return [delivery for delivery in self._deliveries.values() if delivery.spec.live]
+
+
+class _Impatience:
+    """While entered, Ctrl-C ends no more than the wait for sinks: the session itself is over."""
+
+    def __init__(self) -> None:
+        self._is_shown = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def is_shown(self) -> bool:
+        return self._is_shown
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._show) for number in _ENDING_SIGNALS}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _show(self, number: int, frame: FrameType | None) -> None:
+        self._is_shown = True

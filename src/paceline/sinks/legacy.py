@@ -1,15 +1,18 @@
 """Sinks written for the two older interfaces, made to look like ours."""
 
+from collections import deque
 from collections.abc import Mapping
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from paceline.errors import MissingExtra
 from paceline.model import Plan, Record, Report
-from paceline.record.codec import result_data
-from paceline.record.layout import entry_path
+from paceline.record.codec import read_record, result_data, revive
+from paceline.record.events import read_events
+from paceline.record.layout import RECORD, RESULTS, entry_path
 from paceline.sinks import Sink, SinkContext, Undeliverable
 
 
@@ -81,10 +84,20 @@ class ResultDictAdapter(Sink):
 
     def record(self, record: Record) -> None:
         entry_dir = entry_path(self.context.session_dir, record.case)
-        self._wrapped.process_result(result_data(record, entry_dir))
+        self._wrapped.process_result(result_data(record, entry_dir, _tasks(record, entry_dir)))
 
     def close(self, report: Report) -> None:
         self._wrapped.finalize()
+
+
+def _tasks(record: Record, entry_dir: Path) -> list[Any]:
+    """What the run's tasks were, from the line of its latest attempt; none if the record is an earlier one's."""
+    latest = read_record(entry_dir / RECORD)
+    if latest is None or latest.attempt != record.attempt:
+        return []
+    last = deque(read_events(entry_dir / RESULTS), maxlen=1)
+    tasks = revive(last[0].get("tasks")) if last else None
+    return tasks if isinstance(tasks, list) else []
 
 
 def adapt(sink_class: Any, options: Mapping[str, Any], context: SinkContext) -> Sink:

@@ -18,6 +18,7 @@ from paceline.sinks.mlflow_entities import (
     KEY,
     ends_at_ms,
     link_to,
+    make_counts,
     make_metrics,
     make_params,
     record_tags,
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from mlflow.entities import Metric, Run
 
 URI = "MLFLOW_TRACKING_URI"
-METRICS_A_BATCH, PARAMS_A_BATCH, TAGS_A_BATCH = 1000, 100, 100
+UNFINISHED = "paceline.unfinished"
+METRICS_A_BATCH, PARAMS_A_BATCH = 1000, 100
 """What MLflow takes by one request."""
 _SNAPSHOTS = ("environment.json", PACKAGES, CONDA, "config.yaml", "plan.json")
 _REPORTS = ("report.md", "report.json", "junit.xml")
@@ -107,11 +109,12 @@ class MlflowSink(Sink):
     def close(self, report: Report) -> None:
         with _faults():
             parent = self._state("parent")
-            for status, count in report.counts.items():
-                self._client.log_metric(parent, status.value, count)
+            self._client.log_batch(parent, metrics=make_counts(report, self.context))
             self._client.set_tag(parent, "paceline.ok", str(report.ok).lower())
             if report.unfinished:
-                self._client.set_tag(parent, "paceline.unfinished", report.unfinished[:5000])
+                self._client.set_tag(parent, UNFINISHED, report.unfinished[:5000])
+            elif UNFINISHED in self._client.get_run(parent).data.tags:  # It was cut short, and went on.
+                self._client.delete_tag(parent, UNFINISHED)
             self._send_files(parent, [self.context.session_dir / name for name in _REPORTS])
             ended = "KILLED" if report.interrupted or report.unfinished else "FINISHED"
             self._client.set_terminated(parent, status=ended if ended == "KILLED" or report.ok else "FAILED")

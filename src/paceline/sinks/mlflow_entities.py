@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from paceline.model import Plan, Record, Scalar
+from paceline.model import Plan, Record, Report, Scalar
 from paceline.record.codec import dump, plain
 from paceline.sinks import SinkContext
 
@@ -35,6 +35,18 @@ def make_metrics(record: Record) -> "list[Metric]":
             if number is not None:
                 found.append(Metric(key=key, value=number, timestamp=at_ms, step=step))
     return found
+
+
+def make_counts(report: Report, context: SinkContext) -> "list[Metric]":
+    """How many cases ended how; the same at every try, and a step for each time that the session came to an end."""
+    from mlflow.entities import Metric
+
+    at_ms = as_ms(str(context.environment.get("captured_at", "")))
+    step = int(context.key.rpartition("-")[2])
+    return [
+        Metric(key=status.value, value=float(count), timestamp=at_ms, step=step)
+        for status, count in report.counts.items()
+    ]
 
 
 def make_params(record: Record) -> "list[Param]":
@@ -123,8 +135,12 @@ def record_tags(record: Record, context: SinkContext, parent: str) -> dict[str, 
 
 
 def started_at_ms(record: Record) -> int:
+    return as_ms(record.started_at)
+
+
+def as_ms(time: str) -> int:
     try:
-        moment = datetime.fromisoformat(record.started_at)
+        moment = datetime.fromisoformat(time)
     except ValueError:
         return 0
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

@@ -56,6 +56,7 @@ def send(
     fresh: Mapping[str, SinkSpec] | None = None,
     secrets: Sequence[str] = (),
     wait_s: float = NO_LIMIT_S,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> list[Sent]:
     """Deliver what waits in a session; `fresh` settings, of a configuration given again, replace the kept ones."""
     with _taken(session_dir) as outbox:
@@ -69,7 +70,7 @@ def send(
             name: standing(sink_dir(session_dir, name), spec.only, stored) for name, spec in found.items()
         }
         usable = [spec for spec in found.values() if not spec.blocked and before[spec.name].waiting]
-        wait_for([Delivery(spec, post, wait_s) for spec in usable])
+        wait_for([Delivery(spec, post, wait_s) for spec in usable], is_stopped)
         sent = [_sent(session_dir, spec, before[name], stored) for name, spec in found.items()]
         if not any(_is_waiting(session_dir, name, stored) for name in sink_names(session_dir)):
             outbox.forget()
@@ -185,7 +186,9 @@ def still_waiting(session: str, name: str, found: Standing) -> str:
     )
 
 
-def deliver_older(session_dir: Path, failing: frozenset[str], post: Post) -> None:
+def deliver_older(
+    session_dir: Path, failing: frozenset[str], post: Post, is_stopped: Callable[[], bool]
+) -> None:
     """Deliver what earlier sessions of the same results directory left, to sinks that do not fail just now."""
     until_s = monotonic() + OLDER_WAIT_S
     broken = set(failing)
@@ -195,11 +198,15 @@ def deliver_older(session_dir: Path, failing: frozenset[str], post: Post) -> Non
         try:
             names = _worth_trying(older, broken)
             left_s = until_s - monotonic()
-            if not names or left_s <= 0:
+            if not names or left_s <= 0 or is_stopped():
                 continue
-            for one in send(older, post.note, sinks=names, secrets=post.secrets, wait_s=left_s):
+            for one in send(
+                older, post.note, sinks=names, secrets=post.secrets, wait_s=left_s, is_stopped=is_stopped
+            ):
                 broken |= {one.type} if one.waiting else set()
                 post.note(describe(one))
+        except SessionError:
+            continue  # Somebody runs it just now, and will deliver at its end.
         except (PacelineError, OSError, ValueError) as error:
             post.note(f"session {older.name}: what waits for its sinks could not be sent: {error}")
 
