@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from paceline.config.nightly_schema import Nightly
 from paceline.config.reference_text import EXAMPLES, INTRODUCTION, PLACEHOLDERS, PLACES, SHORTHANDS
 from paceline.config.schema import (
     Config,
@@ -44,6 +45,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("Sink data", SinkData),
     ("GPU recorder", GpuStatsRecorder),
     ("History", History),
+    ("Nightly", Nightly),
 )
 _TITLES = {
     **{model.__name__: title for title, model in SECTIONS},
