@@ -13,6 +13,7 @@ from paceline.errors import BuildError
 from paceline.experiments.cache import keep
 from paceline.experiments.environments import Venv, build_venv
 from paceline.experiments.worktrees import Worktree, checkout
+from paceline.record.lock import RUNNER
 from paceline.report.bisection import Candidate
 
 SETUP_TIMEOUT_S = 7200.0
@@ -92,7 +93,7 @@ class Workshop:
         mark = self.cache_dir / "builds" / _digest(told)
         if tree is None or not tree.revision:
             # The user's own tree changes under our hands: what was built in it before tells nothing.
-            mark = mark.with_name(f"{mark.name}-{os.getpid()}")
+            mark = mark.with_name(f"{mark.name}-{RUNNER}")
         keep(mark, lambda lock: self._run_setup(directory, venv, mark, lock))
 
     def _run_setup(self, directory: Path, venv: Venv | None, mark: Path, lock: int) -> Mapping[str, Any]:

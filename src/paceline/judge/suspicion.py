@@ -86,6 +86,8 @@ def _described(found: Suspicion, values: Sequence[float]) -> Suspicion | None:
     old = statistics.median(values[max(0, found.index - _BASELINE) : found.index])
     new = statistics.median(values[found.index :])
     effect = new / old - 1 if old else math.copysign(1.0, new)
-    if abs(effect) < _SMALLEST_EFFECT:
+    if abs(effect) < _SMALLEST_EFFECT or not math.isfinite(effect):
         return None
-    return Suspicion(index=found.index, effect=effect, score=found.score)
+    # Values at the beginning that are nearer to the old level are not what makes the rest look odd.
+    index = next(i for i in range(found.index, len(values)) if abs(values[i] - new) <= abs(values[i] - old))
+    return Suspicion(index=index, effect=effect, score=found.score)
