@@ -33,13 +33,13 @@ def main() -> int:
     seed = secrets.randbelow(2**31) if args.seed is None else args.seed
     print(f"seed {seed}, load {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} CPUs")
     peers = Peers(args.peers) if args.peers else None
-    count = args.count or (12 if args.quick else 100)
+    count = args.count or (6 if args.quick else 100)
     parts: dict[str, Callable[[], None]] = {
         "changes": lambda: judge_changes.print_accuracy(seed, count, peers),
-        "speed": lambda: judge_changes.print_speed(seed, peers, rounds=2 if args.quick else 5),
-        "discoveries": lambda: judge_changes.print_discoveries(seed, 300 if args.quick else 2000),
-        "comparisons": lambda: judge_comparisons.print_comparisons(seed, 10 * count),
-        "bisection": lambda: judge_bisections.print_bisections(seed, 25 if args.quick else 4 * count),
+        "speed": lambda: judge_changes.print_speed(seed, peers, rounds=1 if args.quick else 5),
+        "discoveries": lambda: judge_changes.print_discoveries(seed, 20 * count),
+        "comparisons": lambda: judge_comparisons.print_comparisons(seed, 5 * count),
+        "bisection": lambda: judge_bisections.print_bisections(seed, 2 * count),
     }
     for name in args.only or parts:
         parts[name]()
