@@ -169,7 +169,7 @@ def _bracket(values: Sequence[float], begin: int, index: int, end: int) -> tuple
     split = index - begin
     old, new = statistics.median(scale[:split]), statistics.median(scale[split:])
     noise = _noise([value - old for value in scale[:split]] + [value - new for value in scale[split:]])
-    if not noise or old == new:
+    if not (noise**2) or old == new:
         return index - 1, index
     # How much likelier each point is under the level it has than under the other; clipped, since spikes prove nothing.
     most = 3 * abs(new - old) ** 2 / (2 * noise**2)

@@ -145,6 +145,9 @@ class LevelShifts:
         return float(time @ self._values) ** 2 / float(time @ time) > _LIKE_A_LINE * (total - left)
 
 
+_NO_VARIANCE = 1e-200  # The third power of a smaller one's root would be nothing.
+
+
 class Rest:
     """The noise around the levels: whether it is lopsided, lasting, or larger in some places."""
 
@@ -152,7 +155,8 @@ class Rest:
         self._values = values
         self._segments = segments
         self._squares = values * values
-        self._variance = float(self._squares.mean()) or _TINY
+        variance = float(self._squares.mean())
+        self._variance = variance if variance > _NO_VARIANCE else _TINY
         self._sums: list[float] = _cumulated(self._squares).tolist()
 
     @property
