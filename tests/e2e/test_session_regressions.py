@@ -57,6 +57,8 @@ def test_a_session_that_shows_a_regression_fails_until_somebody_answers(here: He
     assert (code, report["ok"], finding["verdict"], finding["state"]) == (1, False, "worse", "new")
     assert (finding["case"], finding["metric"]) == ("sort", "work_s") and finding["id"]
     assert finding["evidence"]["last_good"]["session"] == "night-30"
+    values, at = finding["evidence"]["values"], finding["evidence"]["index"]
+    assert at == len(values) - 4 and max(values[:at]) < min(values[at:]), "the curve shows the step"
     assert "worse: sort work_s: +5" in printed and "; 1 regression" in printed
     for name in ("report.md", "junit.xml"):
         assert finding["id"] in (here.path / "results" / "second" / name).read_text()
