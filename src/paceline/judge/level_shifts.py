@@ -152,7 +152,7 @@ class Rest:
         self._values = values
         self._segments = segments
         self._squares = values * values
-        self._variance = float(self._squares.mean()) or _TINY
+        self._variance = max(float(self._squares.mean()), _TINY)
         self._sums: list[float] = _cumulated(self._squares).tolist()
 
     @property
