@@ -135,7 +135,7 @@ def _scores(
     for i, (begin, step, end) in enumerate(zip(edges, edges[1:], edges[2:], strict=False)):
         upward = shifts.mean(step, end) > shifts.mean(begin, step)
         lopsided = _lopsided(step - begin, end - step) * skewness * (1 if upward else -1)
-        noise = variance * rest.loudness(step) or _TINY
+        noise = max(variance * rest.loudness(step), _TINY)
         score = _as_if_normal(math.sqrt(explained[i] / noise), lopsided)
         scores.append(math.sqrt(max(score**2 - _EXCURSION, 0.0)) if returns[i] else score)
     return scores

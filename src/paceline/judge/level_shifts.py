@@ -145,9 +145,6 @@ class LevelShifts:
         return float(time @ self._values) ** 2 / float(time @ time) > _LIKE_A_LINE * (total - left)
 
 
-_NO_VARIANCE = 1e-200  # The third power of a smaller one's root would be nothing.
-
-
 class Rest:
     """The noise around the levels: whether it is lopsided, lasting, or larger in some places."""
 
@@ -155,8 +152,7 @@ class Rest:
         self._values = values
         self._segments = segments
         self._squares = values * values
-        variance = float(self._squares.mean())
-        self._variance = variance if variance > _NO_VARIANCE else _TINY
+        self._variance = max(float(self._squares.mean()), _TINY)
         self._sums: list[float] = _cumulated(self._squares).tolist()
 
     @property
