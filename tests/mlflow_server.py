@@ -11,7 +11,7 @@ from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
-START_S = 120.0
+START_S = 170.0
 
 
 class MlflowServer:
@@ -25,6 +25,8 @@ class MlflowServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> "MlflowServer":
+        if self._process is not None:
+            return self
         environ = {
             **os.environ,
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",

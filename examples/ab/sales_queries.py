@@ -19,7 +19,9 @@ CREATE TABLE product AS
 """
 
 QUERIES = {
-    "group": "SELECT sum(n), sum(total) FROM (SELECT product, day, count(*) n, sum(price) total FROM sale GROUP BY 1, 2)",
+    "group": """
+        SELECT sum(n) FROM (SELECT product, day, count(*) n, sum(price) total FROM sale GROUP BY 1, 2)
+    """,
     "join": """
         SELECT sum(n) FROM (SELECT title, count(*) n, avg(price) FROM sale JOIN product USING (product) GROUP BY 1)
     """,

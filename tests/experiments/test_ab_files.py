@@ -1,5 +1,8 @@
 """A/B files and folders: read, checked, and the results written from them."""
 
+import json
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,7 +15,9 @@ from paceline.experiments.ab.folders import is_folder, read_folder
 from paceline.experiments.ab.html import page
 from paceline.experiments.ab.markdown import markdown, terminal_lines
 from paceline.experiments.ab.result import ABResult, ArmComparison, ArmInfo, Missing, result_json
+from paceline.experiments.ab.schema import ABFile, ArmOptions
 from paceline.experiments.ab.spec import ABSpec, read_spec
+from workplace import Workplace
 
 SUITE = "entries:\n  - {name: one, command: 'true'}\n"
 
@@ -47,7 +52,7 @@ class TestFiles:
     def test_a_suite_of_its_own_and_a_list_of_arms(self, tmp_path: Path) -> None:
         spec = read(tmp_path, SUITE + "arms:\n  - name: a\n  - {name: b, env: {X: y}}\nbudget: {time: 90}\n")
         assert spec.configs == (tmp_path / "ab.yaml",)
-        assert spec.arm_names == ("a", "b", "A/A")
+        assert spec.arm_names == ("a", "b", "null")
         assert (spec.max_runs, spec.max_time_s) == (None, 90)
 
     @pytest.mark.parametrize(
@@ -81,6 +86,32 @@ class TestFiles:
             make_schedule(read(tmp_path, arms + "budget: {runs: 2}"))
 
 
+class TestDocumentation:
+    REPOSITORY = Path(__file__).parents[2]
+
+    def test_the_page_has_every_key(self) -> None:
+        text = (self.REPOSITORY / "docs" / "ab.md").read_text()
+        rows = "\n".join(line.split("|")[1] for line in text.splitlines() if line.startswith("|"))
+        for name in (*ABFile.model_fields, *ArmOptions.model_fields):
+            assert f"`{name}`" in rows, name
+
+    def test_the_example_plans(self, place: Workplace) -> None:
+        example = self.REPOSITORY / "examples" / "ab" / "duckdb.yaml"
+        done = place.run("ab", example, "--dry-run", PACELINE_CACHE=str(place.path / "cache"))
+        assert done.returncode == 0, done.stderr
+        assert "packages duckdb==0.9.2" in done.stdout
+        assert not (place.path / "cache").exists()
+
+    def test_the_example_runs(self, place: Workplace) -> None:
+        pytest.importorskip("duckdb")
+        script = self.REPOSITORY / "examples" / "ab" / "sales_queries.py"
+        words = [sys.executable, script, "--rows", "2000", "--benchmark-results-path", place.path]
+        subprocess.run(words, check=True, timeout=120)
+        metrics = json.loads((place.path / "metrics.json").read_text())
+        assert metrics["matches"] > 0
+        assert metrics["group_cpu_s"] > 0
+
+
 class TestFolders:
     @pytest.fixture
     def folder(self, tmp_path: Path) -> Path:
@@ -105,7 +136,7 @@ class TestFolders:
         assert is_folder(folder)
         assert is_folder(folder / "config.yaml")
         spec = read_folder(folder, files=tmp_path / "files")
-        assert spec.arm_names == ("baseline", "other", "A/A")
+        assert spec.arm_names == ("baseline", "other", "null")
         assert (spec.max_runs, spec.warmup) == (15, 0)
         other = spec.arms[1].options
         assert other.env["AB_VERSION"] == "AB_other"
@@ -146,7 +177,7 @@ def make_result(word: str = "plain") -> ABResult:
             case=word,
             metric=metric,
             arm=arm,
-            null=arm == "A/A",
+            null=arm == "null",
             verdict=verdict,  # type: ignore[arg-type]
             ratio=ratio,
             low=None if ratio is None else ratio * 0.99,
@@ -167,12 +198,15 @@ def make_result(word: str = "plain") -> ABResult:
         level=0.95,
         margin=0.03,
         ended="every metric is decided",
-        arms=(ArmInfo(name="old", baseline=True, facts={"env": {"X": word}}), ArmInfo(name="A/A", null=True)),
+        arms=(
+            ArmInfo(name="old", baseline=True, facts={"env": {"X": word}}),
+            ArmInfo(name="null", null=True),
+        ),
         comparisons=(
             one("a_s", "same", 1.0),
             one("b_s", "worse", 1.2),
             one("c_s", "inconclusive", None),
-            one("a_s", "same", 1.0, "A/A"),
+            one("a_s", "same", 1.0, "null"),
         ),
         missing=(Missing(arm="new", case=word, reason=word),),
         notes=(word,),
@@ -223,6 +257,6 @@ class TestResults:
             "high",
             "minimum_detectable",
         }
-        assert list(data["arms"]) == ["old", "A/A"]
+        assert list(data["arms"]) == ["old", "null"]
         assert data["runs"] == 27
         assert make_result().exit_code == 1

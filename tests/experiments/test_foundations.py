@@ -290,6 +290,21 @@ class TestTrials:
         assert [record.attempt for record in records] == [1, 2]
         assert len(ran(suite)) == 3
 
+    def test_data_is_set_up_once_unless_a_case_looks_into_its_own_session(self, suite: Path) -> None:
+        setup = "data_setups:\n  - {name: data, command: 'bash -c \"echo data >> {config_dir}/ledger\"'}\n"
+        suite.write_text(suite.read_text() + setup)
+        setting = self.setting(suite, only=("two",))
+        for number in (1, 2):
+            run_trial(setting, number)
+        assert ran(suite) == ["data", "-", "-"]
+        needing = suite.read_text().replace("--size 5'", "--size 5 {needs:data}'\n    needs: [data]")
+        suite.write_text(needing)
+        other = self.setting(suite, name="other", only=("two",))
+        for number in (1, 2):
+            (record,) = run_trial(other, number)
+            assert record.status is Status.PASSED
+        assert ran(suite)[3:] == ["data", "-", "data", "-"]
+
     def test_arguments_that_are_no_flags_replace(self, suite: Path) -> None:
         setting = self.setting(suite, only=("one*",), args={"one": ("9", "--size", "4")})
         (record,) = run_trial(setting, 1)

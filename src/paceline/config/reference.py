@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from paceline.config.nightly_schema import Nightly
+from paceline.config.machines import LimitsOptions, PoolOptions, RayOptions, ResourcesOptions
 from paceline.config.reference_text import EXAMPLES, INTRODUCTION, PLACEHOLDERS, PLACES, SHORTHANDS
 from paceline.config.schema import (
     Config,
@@ -17,13 +17,10 @@ from paceline.config.schema import (
     Entry,
     GpuStatsRecorder,
     History,
-    LimitsOptions,
     Matrix,
+    Nightly,
     PathItem,
-    PoolOptions,
-    RayOptions,
     Requirement,
-    ResourcesOptions,
     Sink,
     SinkData,
 )

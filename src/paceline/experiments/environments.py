@@ -145,9 +145,10 @@ class Shell:
 
 
 def _environ() -> dict[str, str]:
-    """Ours, without what would lead the installer to another environment."""
+    """Ours, without what would lead the installer to another environment, and without questions."""
     dropped = {"VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH", "CONDA_PREFIX", "PIP_TARGET", "PIP_USER"}
-    return {name: value for name, value in os.environ.items() if name not in dropped}
+    kept = {name: value for name, value in os.environ.items() if name not in dropped}
+    return {**kept, "CONDA_ALWAYS_YES": "true", "MAMBA_ALWAYS_YES": "true", "PIP_NO_INPUT": "1"}
 
 
 def _build(

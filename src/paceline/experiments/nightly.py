@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from paceline.config.load import Loaded
-from paceline.config.nightly_schema import Nightly
+from paceline.config.schema import Nightly
 from paceline.errors import PacelineError
 from paceline.experiments.bisecting import place_for
 from paceline.experiments.cache import default_cache_dir

@@ -84,14 +84,10 @@ class StoredFinding:
 
     @property
     def state(self) -> State:
-        """A human's word counts; that a later change undid it is better news than that somebody knows of it.
-
-        To say that it is new is to say no more than the detector does.
-        """
-        said = self.said.state if self.said else "new"
-        if said == "new" or (said == "acknowledged" and self.own_state == "fixed"):
+        """A human's word counts; that a later change undid it is better news than that somebody knows of it."""
+        if self.said is None or (self.said.state == "acknowledged" and self.own_state == "fixed"):
             return self.own_state
-        return said
+        return self.said.state
 
 
 def finding_id(series: SeriesKey, verdict: str, at_record: str) -> str:

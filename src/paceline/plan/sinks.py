@@ -95,7 +95,7 @@ def _explain(error: Any, known: list[str]) -> str:
         return "unknown option" + (
             f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
         )
-    return str(error["msg"]).removeprefix("Input ")
+    return str(error["msg"]).removeprefix("Input ").removeprefix("Value error, ")
 
 
 def _find_fault(sink: Sink, known: tuple[str, ...]) -> str | None:
@@ -118,6 +118,8 @@ def _can_import(top: str) -> bool:
     """Whether a top-level module is there; it is not imported, for a plan runs no foreign code."""
     try:
         return find_spec(top) is not None
+    except ModuleNotFoundError:  # A part of a package that is not there itself.
+        return False
     except (ValueError, ImportError):
         # A module without a spec, as `__main__` is, is there all the same; an empty name is not.
         return bool(top)

@@ -35,6 +35,13 @@ class TryLater(Exception):
         self.after_s = after_s
 
 
+class GoOn(TryLater):
+    """A long call has come some way in its time; it is made again at once, and goes on from what it noted."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why, after_s=0.0)
+
+
 def _say_nothing(text: str) -> None:
     """Nobody listens."""
 

@@ -19,7 +19,7 @@ from paceline import plugins
 from paceline.errors import PacelineError
 from paceline.record import codec
 from paceline.record.redact import Redactor, secret_values
-from paceline.sinks import Sink, SinkContext, TryLater, Undeliverable
+from paceline.sinks import GoOn, Sink, SinkContext, TryLater, Undeliverable
 from paceline.sinks.choice import Choice
 from paceline.sinks.ledger import Ledger
 from paceline.sinks.legacy import adapt
@@ -118,11 +118,14 @@ class Courier:
                 self._failed_in_a_row = 0
                 return
             refused = isinstance(fault, Undeliverable)
-            self._ledger.note_fault(call.key, self._explain(call, fault), refused=refused)
+            self._ledger.note_fault(
+                call.key, self._explain(call, fault), refused=refused, stuck=isinstance(fault, MemoryError)
+            )
             if isinstance(fault, PacelineError) or (refused and self._sink is None):
                 raise _GivenUp(OFF)
             if isinstance(fault, MemoryError):
                 raise _GivenUp(NO_MEMORY)
+            tries = 0 if isinstance(fault, GoOn) else tries
             if refused or not self._may_try_again(fault, tries):
                 self._leave(call, fault)
                 return

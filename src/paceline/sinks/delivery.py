@@ -13,7 +13,7 @@ from time import monotonic, sleep, time
 import paceline
 from paceline.model import SinkSpec
 from paceline.sinks.ledger import Ledger
-from paceline.sinks.letter import BUSY, GAVE_UP, OFF, Letter
+from paceline.sinks.letter import BUSY, ENDS, OFF, Letter
 from paceline.sinks.outbox import LEDGER, Tail, sink_dir
 
 Note = Callable[[str], None]
@@ -108,10 +108,11 @@ class Delivery:
             return
         busy_s = self._busy_s()
         self._kill()
-        why = (
-            f"no answer for {busy_s:.0f} s" if busy_s >= 1 else f"too slow: not done after {self._wait_s:g} s"
+        is_hanging = busy_s >= 1
+        self._note_fault(
+            f"no answer for {busy_s:.0f} s" if is_hanging else f"not done {self._wait_s:g} s after the end",
+            stuck=is_hanging,
         )
-        self._note_fault(why)
 
     def tell_sayings(self) -> None:
         """Pass on what the sink has to say, such as links."""
@@ -146,11 +147,11 @@ class Delivery:
             self._is_off = code in (OFF, BUSY)
             self._start_from_s = monotonic() + _RESTART_AFTER_S * self._starts
             if code == -signal.SIGALRM:
-                self._note_fault(f"no answer for {self.spec.timeout_s:g} s")
+                self._note_fault(f"no answer for {self.spec.timeout_s:g} s", stuck=True)
             elif code == BUSY:
                 self._note_fault("another process is delivering to it")
-            elif code < 0 or 0 < code < GAVE_UP:
-                self._note_fault(f"its process was ended by {_cause(code)}")
+            elif code not in ENDS:
+                self._note_fault(f"its process was ended by {_cause(code)}", stuck=True)
         return code
 
     def _let_go(self) -> None:
@@ -175,9 +176,9 @@ class Delivery:
         self._process.wait()
         self._let_go()
 
-    def _note_fault(self, why: str) -> None:
+    def _note_fault(self, why: str, *, stuck: bool = False) -> None:
         with suppress(OSError):
-            Ledger(self.directory).note_fault("", why)
+            Ledger(self.directory).note_fault("", why, stuck=stuck)
 
 
 def wait_for(deliveries: Sequence[Delivery]) -> None:

@@ -20,8 +20,14 @@ class Ledger:
     directory: Path
     delivered: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
-    fault: str = ""
-    """The last failure since something was delivered."""
+    is_stuck: bool = False
+    """Whether its last process hung or crashed: another one most likely will, too."""
+    faults: dict[str, str] = field(default_factory=dict)
+    """Why calls that are not delivered were not, the latest last; under an empty key what befell the process."""
+
+    @property
+    def fault(self) -> str:
+        return next(reversed(self.faults.values()), "")
 
     def read(self) -> "Ledger":
         for line in read_events(self.directory / LEDGER):
@@ -29,20 +35,23 @@ class Ledger:
         return self
 
     def _take(self, line: dict[str, Any]) -> None:
-        key = line.get("key")
+        key = str(line.get("key"))
         if line.get("delivered"):
-            self.delivered.add(str(key))
-            self.fault = ""
-        elif "fault" in line:
-            self.fault = str(line["fault"])
-            if line.get("refused"):
-                self.refused.add(str(key))
+            self.delivered.add(key)
+        if line.get("delivered") or "fault" in line:
+            self.is_stuck = bool(line.get("stuck"))
+            self.faults.pop(key, None)
+            self.faults.pop("", None)
+        if "fault" in line:
+            self.faults[key] = str(line["fault"])
+        if line.get("refused"):
+            self.refused.add(key)
 
     def note_delivered(self, key: str) -> None:
         self._write(key=key, delivered=True)
 
-    def note_fault(self, key: str, fault: str, *, refused: bool = False) -> None:
-        self._write(key=key, fault=fault, refused=refused)
+    def note_fault(self, key: str, fault: str, *, refused: bool = False, stuck: bool = False) -> None:
+        self._write(key=key, fault=fault, refused=refused, stuck=stuck)
 
     def note_saying(self, text: str) -> None:
         self._write(say=text)

@@ -101,8 +101,15 @@ def adapt(sink_class: Any, options: Mapping[str, Any], context: SinkContext) -> 
 def check_extra(sink_class: Any) -> None:
     """Raise MissingExtra if what the class needs is not installed."""
     needs = getattr(sink_class, "needs", None)
-    if needs is not None and find_spec(needs[0]) is None:
+    if needs is not None and not _is_installed(needs[0]):
         raise MissingExtra(f"the sink {sink_class.__name__}", needs[1])
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # A part of a package that is not there itself.
+        return False
 
 
 def checked_options(sink_class: Any, options: Mapping[str, Any]) -> Any:

@@ -11,7 +11,8 @@ from paceline.model import SinkSpec
 from paceline.sinks.outbox import sink_dir
 
 ALL_DELIVERED, GAVE_UP, OFF, BUSY, NO_MEMORY = 0, 3, 4, 5, 6
-"""How a courier ends."""
+ENDS = frozenset({ALL_DELIVERED, GAVE_UP, OFF, BUSY, NO_MEMORY})
+"""How a courier ends; any other way is a crash."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,11 +7,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 from paceline.errors import PacelineError, SessionError
-from paceline.model import Report, SinkSpec, Status
+from paceline.model import Finding, Report, SinkSpec, Status
+from paceline.record import codec
 from paceline.record.directory import SessionDir
-from paceline.record.layout import LOCK, OUTBOX
+from paceline.record.events import read_events
+from paceline.record.layout import EVENTS, LOCK, OUTBOX
 from paceline.record.redact import secret_values
 from paceline.sinks.delivery import Delivery, Post, wait_for
 from paceline.sinks.ledger import Ledger, Standing, standing, wanted_calls
@@ -27,7 +30,7 @@ from paceline.sinks.outbox import (
 )
 from paceline.sinks.specs import IncompleteSpec, read_spec, read_stored
 
-OLDER_WAIT_S = 30.0
+OLDER_WAIT_S = 15.0
 """How long the end of a session takes for what earlier ones have left, if their sinks take it."""
 NO_LIMIT_S = 1e9
 
@@ -86,7 +89,7 @@ def _taken(session_dir: Path) -> Iterator[Outbox]:
             outbox.resume()
             outbox.catch_up()
             if not outbox.is_closed:
-                outbox.add_close(_cut_short(directory, read_plan(outbox.path)))
+                outbox.add_close(_report_of(directory, read_plan(outbox.path)))
             yield outbox
         finally:
             outbox.close()
@@ -107,16 +110,37 @@ def _untouched(lock: Path) -> Iterator[None]:
     yield
 
 
-def _cut_short(directory: SessionDir, stored: StoredPlan) -> Report:
-    """The report of a session whose runner was killed."""
+def _report_of(directory: SessionDir, stored: StoredPlan) -> Report:
+    """The report of a session that had no sinks when it ended, or whose runner was killed."""
     counts: Counter[Status] = Counter(record.status for _, record in directory.stored_records())
     planned = len(stored.cases)
+    end = _last_event(directory.path)
+    ended = end.get("event") == "session_finished"
+    missing = f"{max(0, planned - counts.total()):,} of {planned:,} cases have no record"
     return Report(
         plan=stored.plan,
         records=(),
+        findings=_findings(directory.path) if ended else (),
         counts=counts,
-        unfinished=f"the runner was killed; {max(0, planned - counts.total()):,} of {planned:,} cases have no record",
+        interrupted=bool(end.get("interrupted")),
+        unfinished="" if ended else f"the runner was killed; {missing}",
     )
+
+
+def _last_event(session_dir: Path) -> dict[str, Any]:
+    """How the session was last seen: started, or at its end."""
+    last: dict[str, Any] = {}
+    for event in read_events(session_dir / EVENTS):
+        last = event if str(event.get("event")).startswith("session_") else last
+    return last
+
+
+def _findings(session_dir: Path) -> tuple[Finding, ...]:
+    try:
+        found = codec.load((session_dir / "report.json").read_bytes())["findings"]
+        return tuple(Finding(**one) for one in found)
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
 
 
 def _specs(session_dir: Path, fresh: Mapping[str, SinkSpec]) -> Iterator[tuple[str, SinkSpec]]:
@@ -181,7 +205,7 @@ def deliver_older(session_dir: Path, failing: frozenset[str], post: Post) -> Non
 
 
 def _worth_trying(session_dir: Path, broken: set[str]) -> list[str]:
-    """The sinks for which something waits that was not refused for good, and that may be reached."""
+    """The sinks for which something waits that was not refused for good, and that neither fail now nor hung."""
     stored, names = read_plan(session_dir / OUTBOX), []
     for name in sink_names(session_dir):
         with suppress(IncompleteSpec):
@@ -189,7 +213,8 @@ def _worth_trying(session_dir: Path, broken: set[str]) -> list[str]:
             ledger = Ledger(sink_dir(session_dir, name)).read()
             calls = wanted_calls(read_calls(session_dir / OUTBOX / JOURNAL), spec.only, stored)
             settled = ledger.delivered | ledger.refused
-            if spec.type not in broken and any(call.key not in settled for call in calls):
+            is_able = spec.type not in broken and not ledger.is_stuck
+            if is_able and any(call.key not in settled for call in calls):
                 names.append(spec.name)
     return names
 

@@ -88,7 +88,7 @@ def run_ab(request: ABRequest, say: Say = lambda line: None) -> Outcome:
     arms = tuple(replace(arm, setting=replace(arm.setting, directory=directory)) for arm in prepared.arms)
     redactor = Redactor((*prepared.secret_values, *passwords_in(database)))
     with Journal(directory) as journal:
-        experiment = Experiment(prepared.spec, arms, journal, mark, say=say, notes=prepared.notes)
+        experiment = Experiment(prepared.spec, arms, prepared.plans, journal, say=say, notes=prepared.notes)
         result = experiment.run(lambda so_far: write_results(so_far, directory, redactor))
         write_results(result, directory, redactor)
     if database is not None:

@@ -31,6 +31,10 @@ _NOT_PYTHON = frozenset(
     }
 )
 _OTHER_NAMES = {"pytorch": "torch", "msgpack-python": "msgpack", "python-graphviz": "graphviz"}
+_LIST = """
+from importlib.metadata import distributions
+print("\\n".join(sorted({f"{one.name}=={one.version}" for one in distributions()})))
+"""
 _DEPENDENCY = re.compile(r"(?:[\w.-]+::)?([\w.-]+)\s*(?:\[[^\]]*\])?\s*(.*)")
 
 
@@ -66,12 +70,12 @@ def build_conda(
 
 def _create(program: str, prefix: Path, path: Path, also: Sequence[str], shell: Shell) -> Mapping[str, Any]:
     what = f"the conda environment of {path}"
-    shell.run(program, "env", "create", "--yes", "--prefix", prefix, "--file", path, what=what)
+    shell.run(program, "env", "create", "--prefix", prefix, "--file", path, what=what)
     if also:
         shell.run(prefix / "bin" / "python", "-m", "pip", "install", *also, what=what)
-    listed = shell.run(program, "list", "--export", "--prefix", prefix, what=what)
-    lend_ourselves(prefix / "bin" / "python", shell, what)
-    return {"installed": [line for line in listed.splitlines() if line and not line.startswith("#")]}
+    python = prefix / "bin" / "python"
+    lend_ourselves(python, shell, what)
+    return {"installed": shell.run(python, "-c", _LIST, what=what).splitlines()}
 
 
 def read_conda(path: Path) -> Mapping[str, Any]:

@@ -91,8 +91,8 @@ class Experiment:
         self,
         spec: ABSpec,
         arms: Sequence[Arm],
+        plans: Mapping[str, Plan],
         journal: Journal,
-        mark: str,
         *,
         say: Say,
         notes: Sequence[str] = (),
@@ -105,7 +105,10 @@ class Experiment:
         self._say = say
         self._notes = tuple(notes)
         self._schedule = make_schedule(spec)
-        self._seed = self._begin(mark)
+        self._prints = {
+            (arm, case.name): case.fingerprint for arm, plan in plans.items() for case in plan.cases
+        }
+        self._seed = self._begin(fingerprint(spec, arms, plans))
 
     def _begin(self, mark: str) -> int:
         for entry in self._journal.of(BEGIN):
@@ -174,6 +177,11 @@ class Experiment:
         # A trial that ended before we were killed is only read now: its own time counts, not ours.
         ran_s = sum(record.timings_s.get("run", 0.0) for record in records)
         seconds = max(time.monotonic() - started, ran_s)
+        for record in records:
+            if record.case.fingerprint != self._prints.get((name, record.case.name)):
+                raise PacelineError(
+                    f"{record.case.name} has changed while the test ran: begin anew, and leave its script alone"
+                )
         data = trial_data(records)
         self._journal.append(TRIAL, arm=name, block=counted, seconds=round(seconds, 3), cases=data)
         self._tell_trial(name, counted, seconds, data)

@@ -83,7 +83,7 @@ def _chart(comparisons: Sequence[ArmComparison], margin: float) -> Iterator[str]
 
     def across(value: float) -> float:
         share = min(max(value / reach, -1.0), 1.0)
-        return _LABEL + (_WIDTH - _LABEL) * (0.5 + 0.47 * share)
+        return _LABEL + (_WIDTH - _LABEL) * (0.5 + 0.45 * share)
 
     yield f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="Change against the baseline, with intervals">'
     left, right = across(-math.log1p(margin)), across(math.log1p(margin))
@@ -92,7 +92,7 @@ def _chart(comparisons: Sequence[ArmComparison], margin: float) -> Iterator[str]
     for i, one in enumerate(drawn):
         yield from _interval(one, across(_log(one.low)), across(_log(one.ratio)), across(_log(one.high)), i)
     for edge in (-reach, 0.0, reach):
-        label = percent(math.exp(edge), 0 if reach > 0.1 else 1)
+        label = percent(math.exp(edge), 0 if reach > 0.1 else 1) if edge else "0 %"
         yield f'<text class="axis" text-anchor="middle" x="{across(edge):.1f}" y="{height - 6}">{label}</text>'
     yield "</svg>"
 
@@ -133,6 +133,6 @@ def _arms(result: ABResult) -> Iterator[str]:
         yield f"<li><strong>{escape(visible(arm.name))}</strong> ({arm.runs} runs): {escape(visible(describe(arm)))}"
         if arm.installed:
             listed = escape(visible(", ".join(arm.installed)))
-            yield f"<details><summary>{len(arm.installed)} packages</summary><code>{listed}</code></details>"
+            yield f"<details><summary>packages: {len(arm.installed)}</summary><code>{listed}</code></details>"
         yield "</li>"
     yield "</ul>"

@@ -1,6 +1,6 @@
 """An A/B test's result as Markdown, and as the lines that a terminal shows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from paceline.experiments.ab.result import ABResult, ArmComparison, ArmInfo, by_effect
 from paceline.report.format import aligned, duration, quantity, visible
@@ -49,17 +49,26 @@ def null_line(result: ABResult) -> str:
     null = [one for one in result.comparisons if one.null]
     if not null:
         return ""
+    if all(one.ratio is None for one in null):
+        return "A/A: too few blocks to tell whether the baseline differs from itself"
     alarms = result.null_alarms
     if not alarms:
-        widest = max(
-            (one.minimum_detectable for one in null if one.minimum_detectable is not None), default=None
-        )
-        seen = (
-            f"; a change of {widest * 100:.1f} % would be seen in each metric" if widest is not None else ""
-        )
-        return f"A/A: the baseline does not differ from itself{seen}"
+        return f"A/A: the baseline does not differ from itself{_sharpness(null)}"
     names = ", ".join(f"{one.case} {one.metric} {percent(one.ratio)}" for one in alarms)
     return f"A/A: the baseline differs from itself ({visible(names)}); do not trust differences of that size"
+
+
+def _sharpness(null: Sequence[ArmComparison]) -> str:
+    """How small a change the measurement would show, in its best and its worst metric."""
+    known = [(one.minimum_detectable, one.metric) for one in null if one.minimum_detectable is not None]
+    if not known:
+        return ""
+    (best, sharp), (worst, blunt) = min(known), max(known)
+    if len(known) == 1:
+        return f"; a change of {best * 100:.1f} % would be seen"
+    return visible(
+        f"; a change of {best * 100:.1f} % would be seen in {sharp}, of {worst * 100:.1f} % in {blunt}"
+    )
 
 
 def terminal_lines(result: ABResult) -> Iterator[str]:
@@ -112,7 +121,7 @@ def _lines(result: ABResult) -> Iterator[str]:
 def describe(arm: ArmInfo) -> str:
     """What sets an arm apart, in a line."""
     if arm.null:
-        return "the baseline once more"
+        return "the baseline once more (A/A)"
     facts = [f"{name} {_spoken(value)}" for name, value in arm.facts.items() if name != "environment"]
     return "; ".join(facts) or "the suite as it is"
 

@@ -110,7 +110,7 @@ def result_json(result: ABResult) -> dict[str, Any]:
         "arms": {arm.name: _arm_json(arm) for arm in result.arms},
         "comparisons": [_comparison_json(one) for one in by_effect(result.comparisons)],
         "missing": [
-            {"case": one.case, "metric": one.metric, "arm": one.arm, "reason": one.reason}
+            {"case": one.case, "metric": one.metric, "arm": one.arm, "why": one.reason}
             for one in result.missing
         ],
         "notes": list(result.notes),
@@ -139,8 +139,8 @@ def _comparison_json(one: ArmComparison) -> dict[str, Any]:
         "high": one.high,
         "minimum_detectable": one.minimum_detectable,
         "blocks": one.blocks,
-        "baseline_value": one.baseline_value,
-        "value": one.value,
         "unit": one.unit,
-        "better": "higher" if one.higher_is_better else "lower",
+        "direction": "higher" if one.higher_is_better else "lower",
+        "baseline": one.baseline_value,
+        "candidate": one.value,
     }

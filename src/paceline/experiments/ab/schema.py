@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from paceline.config.schema import Section
+from paceline.config.sections import Section
 from paceline.config.values import (
     Count,
     Environment,

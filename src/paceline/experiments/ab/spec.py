@@ -25,7 +25,7 @@ from paceline.experiments.ab.schema import (
 )
 from paceline.model import Direction
 
-NULL_ARM = "A/A"
+NULL_ARM = "null"
 _MODELS: Mapping[str, type[BaseModel]] = {"arms": ArmOptions, "budget": Budget, "metrics": JudgedMetric}
 
 
