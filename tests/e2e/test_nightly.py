@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from demo_repo import SCRIPT, SUITE, DemoRepo, git, make_repo, make_wheel
+from paceline.cli import cli
+from paceline.errors import PacelineError
 from paceline.experiments.nightly import run_nightly
 from paceline.experiments.trials import Quiet
 from paceline.model import Report
@@ -155,7 +157,8 @@ def test_a_night_with_nothing_to_say_runs_every_case_once(demo: Workplace) -> No
 )
 def test_what_is_wrong_is_said_before_anything_runs(demo: Workplace, text: str, complaint: str) -> None:
     demo.write("nightly.yaml", f"{SUITE}{text}")
-    done = demo.run("nightly", "nightly.yaml")
-    assert done.returncode == 2
-    assert complaint in done.stderr
+    with chdir(demo.path), pytest.raises(PacelineError) as raised:
+        cli.main(["nightly", "nightly.yaml"], standalone_mode=False)
+    assert raised.value.exit_code == 2
+    assert complaint in str(raised.value)
     assert demo.ran() == []
