@@ -4,12 +4,15 @@ import json
 import os
 import signal
 import time
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from demo_repo import SCRIPT, SUITE, DemoRepo, make_repo, make_wheel
+from paceline.cli import cli
+from paceline.errors import PacelineError
 from workplace import Workplace
 
 
@@ -125,10 +128,11 @@ def test_versions_of_a_package_are_searched_in_environments_of_their_own(demo: W
 )
 def test_what_is_wrong_is_said_in_a_line(demo: Workplace, change: list[str], complaint: str) -> None:
     repo = make_repo(demo.path / "repo", commits=3)
-    done = demo.run(*words(repo, *change))
-    assert done.returncode == 2
-    assert complaint in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    with chdir(demo.path), pytest.raises(PacelineError) as raised:
+        cli.main(words(repo, *change), standalone_mode=False)
+    assert raised.value.exit_code == 2
+    assert complaint in str(raised.value)
+    assert len(str(raised.value).splitlines()) == 1
     assert demo.ran() == []
 
 

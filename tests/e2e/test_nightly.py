@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from demo_repo import SCRIPT, SUITE, DemoRepo, git, make_repo, make_wheel
+from paceline.cli import cli
+from paceline.errors import PacelineError
 from paceline.experiments.nightly import run_nightly
 from paceline.experiments.trials import Quiet
 from paceline.model import Report
@@ -82,6 +84,15 @@ def test_a_commit_is_found_confirmed_named_and_reported(demo: Workplace) -> None
     again = json.loads(done.stdout)["findings"][0]
     assert again["evidence"]["culprit"] == repo.revision(25)
     assert len(demo.ran()) == ran + 1
+    # What was confirmed is in the history, and its bracket can be taken from there; the runs of the night count.
+    listed = json.loads(demo.run("regressions", "--json").stdout)
+    (known,) = [one for one in listed if one["metric"] == "work_s"]
+    assert "walk the long way" in known["said"]["why"]
+    words = ("--regression", known["id"][:6], "--config", "nightly.yaml", "--repo", "repo", "--json")
+    done = demo.run("bisect", *words)
+    assert json.loads(done.stdout)["culprit"] == repo.revision(25), done.stderr
+    assert json.loads(done.stdout)["regression"] == known["id"]
+    assert len(demo.ran()) == ran + 1
 
 
 def test_a_version_of_a_dependency_is_found_when_only_that_changed(demo: Workplace) -> None:
@@ -100,10 +111,54 @@ def test_a_version_of_a_dependency_is_found_when_only_that_changed(demo: Workpla
     assert "demo-dep 1.2 → 1.3" in finding["message"]
 
 
+def test_odd_values_are_run_again_where_there_is_nothing_to_go_back_to(
+    demo: Workplace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DEMO_NOISE", "0.01")
+    seconds = demo.write("repo/seconds.txt", "2.0")
+    demo.write("repo/step.txt", "0")
+    demo.write("nightly.yaml", f"{SUITE}nightly:\n  metrics: [work_s]\n  confirm_runs: 4\n")
+    assert all(report.ok for _, report in nights(demo, [f"quiet-{number}" for number in range(7)]))
+    # A disk that was slow for one run: it does not come again.
+    demo.write("work.py", f"{SCRIPT}\nif run == 8:\n    emit.metrics({{'work_s': 3.0}})\n")
+    odd = spend(demo, "odd")
+    assert [finding.verdict for finding in odd.findings] == ["inconclusive"]
+    assert odd.findings[0].message.startswith("Not confirmed")
+    assert odd.exit_code == 0
+    seconds.write_text("2.4")
+    (finding,) = spend(demo, "slow").findings
+    assert finding.verdict == "worse"
+    assert finding.message.startswith("Confirmed by 3 runs: +")
+    assert finding.evidence["culprit"] is None
+
+
 def test_a_night_with_nothing_to_say_runs_every_case_once(demo: Workplace) -> None:
-    repo = make_repo(demo.path / "repo", commits=2)
-    demo.write("nightly.yaml", f"{SUITE}nightly:\n  repo: {repo.path.name}\n")
-    done = demo.run("nightly", "nightly.yaml", "--json")
+    repo = make_repo(demo.path / "repo", commits=3)
+    git(repo.path, "checkout", "--quiet", repo.revision(3))
+    git(repo.path, "branch", "--force", "main", repo.revision(2))
+    options = "  repo: repo\n  ref: main\n  setup: sh build.sh\n"
+    demo.write("nightly.yaml", f"{SUITE}nightly:\n{options}")
+    done = demo.run("nightly", "nightly.yaml", "--json", "--session-name", "one")
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["findings"] == []
+    report = json.loads(done.stdout)
+    assert report["findings"] == []
+    assert report["records"][0]["revision"] == repo.revision(2)
     assert demo.ran() == ["2"]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("history: {enabled: false}\nnightly: {}\n", "needs the history"),
+        ("nightly: {repo: nowhere}\n", "is in no git repository"),
+        ("nightly: {budget: soon}\n", "nightly.yaml:5: nightly.budget: expected a time such as"),
+        ("nightly: {confidence: 2}\n", "nightly.yaml:5: nightly.confidence"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_runs(demo: Workplace, text: str, complaint: str) -> None:
+    demo.write("nightly.yaml", f"{SUITE}{text}")
+    with chdir(demo.path), pytest.raises(PacelineError) as raised:
+        cli.main(["nightly", "nightly.yaml"], standalone_mode=False)
+    assert raised.value.exit_code == 2
+    assert complaint in str(raised.value)
+    assert demo.ran() == []

@@ -19,6 +19,7 @@ class Progress:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream: TextIO | None = stream
+        self._is_first = True
 
     def begin(self, task: BisectTask) -> None:
         good, bad = task.good.candidate, task.states[-1].candidate
@@ -29,12 +30,12 @@ class Progress:
         )
         self._say(f"Runs are kept in {task.out}")
 
-    def resumed(self, count: int) -> None:
-        if count:
-            self._say(f"Going on after {count} run{'s' if count > 1 else ''} of before")
-
     def ran(self, run: Run, search: Search, candidate: Candidate) -> None:
         """One run: what it gave, and who is suspected now."""
+        before = len(search.runs) - 1
+        if self._is_first and before:
+            self._say(f"Going on after {before} run{'s' if before > 1 else ''} of before")
+        self._is_first = False
         end = "good end" if run.index < 0 else "bad end" if run.index == search.last else ""
         gave = search.shown(run.value) if run.value is not None else run.reason
         guess = search.guess
