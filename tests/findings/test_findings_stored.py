@@ -6,6 +6,7 @@ from pathlib import Path
 
 from findings_nights import make_repository
 from paceline.findings.commits import Repository, find_repository, open_repository
+from paceline.findings.curves import Curve
 from paceline.findings.telling import change_text, message, share, suspect_text, suspects_text, to_finding
 from paceline.history import open_store
 from paceline.history.findings import StoredFinding
@@ -45,7 +46,7 @@ def test_a_finding_in_a_sentence(tmp_path: Path) -> None:
 
 
 def test_a_finding_in_a_report_has_no_secrets(tmp_path: Path) -> None:
-    found = to_finding(stored(tmp_path))
+    found = to_finding(stored(tmp_path), Curve(values=(1.0, 2.5), index=1))
     masked = mask_finding(found, Redactor(["2026.9.0"]))
     assert "2026.9.0" in found.message and "2026.9.0" not in f"{masked.message}{masked.evidence}"
     assert finding_from_json(finding_json(found)) == found

@@ -116,7 +116,7 @@ def test_a_job_says_it_in_three_places(github: FakeGitHub, tmp_path: Path) -> No
     (comment,) = github.ours
     text = comment["body"]
     assert text.startswith("<!-- paceline report: github -->\n## ❌ night\n")
-    assert "1 passed, 1 requirement failed of 2 cases." in text
+    assert "1 passed, 1 requirement failed of 2 cases; 1 regression." in text
     assert "- ❌ **join** requirement failed: docs_per_sec ≥ 100: got 93" in text
     assert "- 📉 **sort**, docs_per_sec -12.5% (-16.0% to -9.0%): since 1a2b3c4" in text
     assert "| sort | ✅ passed | 1.5 s |" in text

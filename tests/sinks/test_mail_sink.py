@@ -154,7 +154,9 @@ def test_a_session_is_one_mail(server: Server, mailbox: Mailbox, certificate: Pa
         )
     (envelope,), (mail,) = mailbox.envelopes, mailbox.mails
     assert envelope.rcpt_tos == ["a@team.example", "b@team.example"]
-    assert mail["Subject"] == "[paceline] failed: night: 1 passed, 1 requirement failed of 2 cases"
+    assert (
+        mail["Subject"] == "[paceline] failed: night: 1 passed, 1 requirement failed of 2 cases; 1 regression"
+    )
     assert mail["Message-ID"].endswith("@team.example>") and mail["Auto-Submitted"] == "auto-generated"
     plain, html = mail.get_body(("plain",)), mail.get_body(("html",))
     assert plain is not None and html is not None
