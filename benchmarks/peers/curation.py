@@ -31,6 +31,7 @@ RECIPE = (
     ("torch==2.13.0",),
     ("nemo-curator==1.4.0",),
     ("soundfile",),
+    ("ftfy",),
     ("--no-deps", "torchaudio==2.11.0"),
 )
 EXECUTORS = ("ray_actors", "ray_data", "xenna_streaming", "xenna_batch")

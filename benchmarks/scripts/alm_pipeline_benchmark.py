@@ -23,6 +23,7 @@ from paceline.curate import Pipeline, Stage, Task
 from paceline.curate.alm import ALMDataBuilderStage, ALMDataOverlapStage, ALMManifestReader, ALMTallyStage
 from paceline.curate.alm.tally import ManifestWriterStage, join_parts
 from paceline.curate.executors import EXECUTORS, make_executor
+from paceline.curate.progress import MODES, make_progress
 from paceline.curate.rejects import RejectLog
 from paceline.curate.tasks_file import write_tasks
 from paceline.errors import PacelineError
@@ -80,6 +81,7 @@ def make_parser() -> argparse.ArgumentParser:
     add("--overlap-percentage", type=int, default=50, help="0 to 100")
     add("--output-manifest", type=Path, help="write the finished entries here, in the order of the input")
     add("--on-error", choices=("reject", "fail"), default="reject", help="what a bad entry leads to")
+    add("--progress", choices=MODES, default="auto", help="live on a terminal, a line now and then elsewhere")
     return parser
 
 
@@ -116,7 +118,8 @@ def run_pipeline(args: argparse.Namespace, results: Path, totals: Totals) -> Non
     parts = results / "parts"
     pipeline = Pipeline("alm", make_stages(args, parts))
     options = {"mode": args.xenna_mode} if args.executor == "xenna" else {}
-    for outcome in pipeline.stream(make_executor(args.executor, **options), on_error=args.on_error):
+    executor, progress = make_executor(args.executor, **options), make_progress(args.progress)
+    for outcome in pipeline.stream(executor, on_error=args.on_error, progress=progress):
         totals.tasks.extend(outcome.tasks)
         totals.rejects.add(outcome.rejects)
         totals.input_entries += int(sum(perf.custom_metrics.get("entries", 0) for perf in outcome.perf))

@@ -65,9 +65,9 @@ def import_command(
 
 def _import_one(store: "Store", path: Path, format_: str, revision: str, tell: "OnProblem") -> "Added":
     from paceline.history import Added
-    from paceline.history.importers import DATABASE, read, recognise
+    from paceline.history.importers import is_database, read
 
-    if format_ == "auto" and path.is_file() and recognise(path) == DATABASE:
+    if format_ == "auto" and path.is_file() and is_database(path):
         return store.merge_from(path)
     total = Added()
     for batch in read(path, format_, revision=revision, on_problem=tell):

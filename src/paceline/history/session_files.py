@@ -44,7 +44,7 @@ def read_session(path: Path, place: str = "") -> SessionFiles:
 
 def _session_info(path: Path, environment: Mapping[str, Any], place: str) -> SessionInfo:
     name, started_at = _started(path)
-    git = environment.get("config_git") or environment.get("git") or {}
+    git = _section(environment, "config_git") or _section(environment, "git")
     return SessionInfo(
         id=session_id(name, started_at),
         name=name,
@@ -52,7 +52,7 @@ def _session_info(path: Path, environment: Mapping[str, Any], place: str) -> Ses
         revision=str(git.get("revision", "")),
         branch=str(git.get("branch", "")),
         directory=place or str(path.absolute()),
-        ci_run_url=ci_run_url(environment.get("variables", {})),
+        ci_run_url=ci_run_url(_section(environment, "variables")),
         meta={name: environment[name] for name in _KEPT_FACTS if name in environment},
     )
 
@@ -88,6 +88,12 @@ def _environment(path: Path) -> dict[str, Any]:
     except OSError:
         packages = []
     return {**data, "packages": packages}
+
+
+def _section(environment: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    """A part of the file, which anybody may have edited."""
+    found = environment.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def ci_run_url(variables: Mapping[str, Any]) -> str:

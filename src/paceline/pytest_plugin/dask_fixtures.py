@@ -57,7 +57,8 @@ def _describe(measured: Measured, client: Any) -> None:
     """How large the cluster is, and which Dask it runs."""
     measured.details |= {f"{name}_version": version(name) for name in ("dask", "distributed")}
     with guarded(measured.warn, "benchmark_all"):
-        told = within(client.scheduler_info)
+        # Not from client.scheduler_info(): a refresh in the background may leave it without workers for a moment.
+        told = within(lambda: client.sync(client.scheduler.identity, n_workers=-1))
         workers = told["workers"].values()
         measured.details["cluster_name"] = told["address"]  # Unless the cluster itself has a name.
         measured.details["cluster_size"] = {

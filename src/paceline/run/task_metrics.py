@@ -237,7 +237,9 @@ def read_lines(file: BinaryIO) -> Tally:
             if bad <= 3:
                 tally.problems.append(f"line {number} is not JSON: {error}")
             continue
-        tally.add_task(None, task, set())
+        # A pipeline's lines (`paceline.curate`) repeat for other tools what its `tasks.pkl` holds.
+        if not (isinstance(task, dict) and "stage_perf" in task):
+            tally.add_task(None, task, set())
     if bad > 3:
         tally.problems.append(f"{bad - 3} more lines are not JSON")
     return tally
