@@ -98,6 +98,20 @@ def test_a_session_that_was_cut_short_is_read_as_far_as_it_came(ran: Workplace, 
     assert found.environment == {} and found.session.name == "cut" and found.session.started_at
 
 
+@pytest.mark.parametrize(
+    "text", ['{"git": 1, "variables": ["a"]}', "[]", "{", '{"python": [], "packages": 7}']
+)
+def test_an_environment_that_was_edited_badly_costs_no_record(
+    ran: Workplace, tmp_path: Path, text: str
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(ran.path / "results" / "two", copy, symlinks=True)
+    (copy / "environment.json").write_text(text)
+    found = read_session(copy)
+    with open_store(tmp_path / "benchmark.db") as store:
+        assert store.add(found.session, found.environment, found.records).records == 2
+
+
 def test_where_there_are_no_sessions(tmp_path: Path) -> None:
     assert find_sessions(tmp_path) == [] == find_sessions(tmp_path / "missing")
     with pytest.raises(SessionError, match="no session at"):

@@ -74,6 +74,17 @@ def test_lines_and_pickle_of_tasks_add_up(tmp_path: Path) -> None:
     assert len(output.tasks) == 2
 
 
+def test_lines_of_a_pipeline_repeat_its_pickle(tmp_path: Path) -> None:
+    stage = {"stage_name": "a", "process_time": 2.0}
+    (tmp_path / "tasks.pkl").write_bytes(pickle.dumps([{"task_id": "1", "_stage_perf": [stage]}]))
+    (tmp_path / "tasks.jsonl").write_text(
+        json.dumps({"task_id": "1", "stage_perf": [{"id": 0, **stage}]}) + "\n"
+    )
+    output = read(tmp_path)
+    assert output.metrics["task_a_process_time_sum"] == 2.0
+    assert len(output.tasks) == 1
+
+
 def test_mappings_are_joined_with_dots_and_lists_are_samples(tmp_path: Path) -> None:
     output = read_metrics(tmp_path, '{"a": {"b": {"c": 1}, "d": "x"}, "e": [1, 2.5, "NaN"], "f": null}')
     assert set(output.metrics) == {"a.b.c", "a.d", "e", "f"}
