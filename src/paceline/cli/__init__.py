@@ -23,6 +23,7 @@ COMMANDS = {
     "regressions": "Show what changed in the history, when, how surely, and what may be the cause.",
     "verdict": "Say what a change is: acknowledged, expected, fixed or false.",
     "compare": "Compare two sessions, revisions, branches, environments or files.",
+    "dashboard": "Write the history as a site of charts, or show it live.",
     "schema": "Print the JSON Schema of the configuration, the plan, a record or the report.",
     "completion": "Print the script that lets a shell complete paceline's commands and options.",
 }

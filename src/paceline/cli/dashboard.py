@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 import click
 
 from paceline.cli.history_db import count, db_option, find_database, open_database
-from paceline.cli.output import write
+from paceline.cli.output import flush, write
+from paceline.cli.stored import find_results_place
 from paceline.errors import PacelineError
+from paceline.history.urls import parse_target
 from paceline.report.format import size, visible
 
 if TYPE_CHECKING:
     from paceline.dashboard.frame import Options
+    from paceline.findings.commits import Repository
     from paceline.history import Store
 
 EPILOG = """\b
@@ -59,10 +62,19 @@ results_option = click.option(
 )
 
 
+repo_option = click.option(
+    "--repo",
+    metavar="DIR",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="The git repository that knows the order of the revisions. [default: the one around this directory]",
+)
+
+
 @command.command("build", epilog=_BUILD_EPILOG)
 @click.argument("out", type=click.Path(path_type=Path, file_okay=False))
 @db_option
 @results_option
+@repo_option
 @title_option
 @click.option(
     "--files-of",
@@ -72,7 +84,9 @@ results_option = click.option(
     show_default=True,
     help="Keep logs and curves of the N newest sessions.",
 )
-def build_command(out: Path, db: str | None, results: Path | None, title: str, files_of: int) -> None:
+def build_command(
+    out: Path, db: str | None, results: Path | None, repo: Path | None, title: str, files_of: int
+) -> None:
     """Write the site to OUT, or bring the one there up to date."""
     from paceline.dashboard.build import build
     from paceline.dashboard.frame import Options
@@ -80,7 +94,11 @@ def build_command(out: Path, db: str | None, results: Path | None, title: str, f
 
     options = Options(title=title, results=results, files_of=files_of)
     with opened(db, options) as store:
-        built = build(store, out, options, read_verdicts(store))
+        verdicts = read_verdicts(store, repository_of(repo))
+        built = build(store, out, options, verdicts)
+    if verdicts.unsearched:
+        cases = count(verdicts.unsearched, "case")
+        write(f"{cases} with new records: 'paceline regressions' searches them for changes\n")
     made = f"{count(built.cases, 'case')} and {count(built.sessions, 'session')}"
     kept = built.kept_cases + built.kept_sessions
     unchanged = f", {kept:,} unchanged" if kept else ""
@@ -91,33 +109,56 @@ def build_command(out: Path, db: str | None, results: Path | None, title: str, f
 @click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=8000, show_default=True)
 @db_option
 @results_option
+@repo_option
 @title_option
-def serve_command(port: int, db: str | None, results: Path | None, title: str) -> None:
+def serve_command(port: int, db: str | None, results: Path | None, repo: Path | None, title: str) -> None:
     """Show the history on http://localhost:8000, with running sessions live, until interrupted."""
     from paceline.dashboard.frame import Options
+    from paceline.dashboard.live_site import LiveSite, Origin
     from paceline.dashboard.serve import serve
 
-    options = Options(title=title, results=results)
-    with opened(db, options, live=True) as store:
-        serve(store, options, port, lambda address: write(f"{address}\n", now=True))
+    options = Options(title=title, results=results or _usual_results())
+    path = parse_target(find_database(db)).path
+    origin = Origin(
+        opened=lambda: opened(db, options),
+        exists=lambda: path is None or path.exists(),
+        repository=repository_of(repo),
+    )
+    serve(LiveSite(origin, options), port, _say)
+
+
+def _say(address: str) -> None:
+    write(f"{address}\n")
+    flush()
+
+
+def _usual_results() -> Path | None:
+    place = find_results_place(None)
+    return place if isinstance(place, Path) else None
+
+
+def repository_of(repo: Path | None) -> "Repository | None":
+    from paceline.findings.commits import find_repository, open_repository
+
+    return find_repository(Path()) if repo is None else open_repository(repo)
 
 
 @contextmanager
-def opened(db: str | None, options: "Options", *, live: bool = False) -> Iterator["Store"]:
+def opened(db: str | None, options: "Options") -> Iterator["Store"]:
     """The database; where there is none, one made from the results, or an empty one unless the user named it."""
-    target = find_database(db)
-    if "://" in target or Path(target).exists():
+    path = parse_target(find_database(db)).path
+    if path is None or path.exists():
         with open_database(db) as store:
             yield store
         return
     if db is not None and options.results is None:
-        raise PacelineError(f"no history at {target}: 'paceline run' makes one, or give --results DIR")
+        raise PacelineError(f"no history at {path}: 'paceline run' makes one, or give --results DIR")
     with TemporaryDirectory(prefix="paceline-dashboard-") as directory:
         from paceline.history import open_store
         from paceline.history.session_files import find_sessions, read_session
 
         with open_store(Path(directory) / "history.db") as store:
-            for path in find_sessions(options.results) if options.results else ():
-                files = read_session(path)
+            for session in find_sessions(options.results) if options.results else ():
+                files = read_session(session)
                 store.add(files.session, files.environment, files.records)
             yield store

@@ -50,5 +50,5 @@ def _is_open(found: Mapping[str, Any]) -> bool:
     return found.get("verdict") == "worse" and found.get("state") not in CLOSED
 
 
-CLOSED = frozenset({"accepted", "fixed", "false", "false_alarm", "ignored", "resolved", "recovered"})
+CLOSED = frozenset({"expected", "fixed", "false"})
 """States in which a finding needs nobody any more."""

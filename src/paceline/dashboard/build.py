@@ -12,7 +12,7 @@ from paceline import __version__
 from paceline.dashboard.badges import badge_files
 from paceline.dashboard.encoding import data_file, file_id
 from paceline.dashboard.feed import feed_file
-from paceline.dashboard.frame import Frame, Head, Options, Verdicts, read_frame
+from paceline.dashboard.frame import Head, Options, Verdicts, read_frame
 from paceline.dashboard.pages import Pages, shards
 from paceline.errors import PacelineError
 from paceline.history.columns import CaseGroup

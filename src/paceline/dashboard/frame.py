@@ -51,9 +51,15 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdicts:
-    """What judges found: findings as `paceline regressions --json` prints them, newest first."""
+    """What judges found: findings as `paceline regressions --json` prints them, newest first.
+
+    `places` is the order of the revisions as a repository has it; `unsearched` counts cases with records that no
+    search has looked at.
+    """
 
     findings: tuple[Mapping[str, Any], ...] = ()
+    places: Mapping[str, int] = field(default_factory=dict)
+    unsearched: int = 0
 
     def of_case(self, key: str) -> list[Mapping[str, Any]]:
         return [finding for finding in self.findings if finding.get("case") == key]
@@ -84,6 +90,16 @@ class Frame:
     def ids_of_session(self, number: int) -> Ints:
         """The numbers of a session's records, in order."""
         return self.by_session.get(number, np.zeros(0, dtype=np.int64))
+
+    def pack_head(self, head: Head) -> dict[str, Any]:
+        """A session for a list; `place` is that of its revision in the order of commits."""
+        facts = {
+            **{"number": head.number, "id": head.id, "name": head.name, "kind": head.kind},
+            **{"started": head.started_at, "revision": head.revision, "branch": head.branch},
+            **{"committed": head.commit_time, "tool": head.tool, "ci": head.ci_run_url},
+            "place": self.verdicts.places.get(head.revision, ""),
+        }
+        return {name: fact for name, fact in facts.items() if fact != ""}
 
     def newest(self) -> list[Head]:
         """All sessions, the newest first."""

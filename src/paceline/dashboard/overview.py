@@ -8,7 +8,6 @@ import numpy as np
 from paceline import __version__
 from paceline.dashboard.case_pages import STATUS_LETTERS, primary
 from paceline.dashboard.frame import Frame, Head, Options
-from paceline.dashboard.session_pages import pack_head
 from paceline.history.columns import (
     LAST,
     CaseGroup,
@@ -54,13 +53,20 @@ class Overview:
             "made_at": utc_now(),
             "version": __version__,
             "counts": self._counts(),
-            "sessions": [{**pack_head(head), **summaries.get(head.id, {})} for head in newest[:SESSIONS_SHOWN]],
+            "sessions": [
+                {**self._frame.pack_head(head), **summaries.get(head.id, {})}
+                for head in newest[:SESSIONS_SHOWN]
+            ],
             "findings": [self._finding(found) for found in self._frame.verdicts.findings[:FINDINGS_SHOWN]],
             "more_findings": max(0, len(self._frame.verdicts.findings) - FINDINGS_SHOWN),
+            "unsearched": self._frame.verdicts.unsearched,
             "broken": list(self._broken()),
             "last": self._last_night(newest[0]) if newest else None,
             "environments": [list(row) for row in self._frame.environments],
         }
+
+    def _listed(self, head: Head, summaries: Summaries) -> dict[str, Any]:
+        return {**self._frame.pack_head(head), **summaries.get(head.id, {})}
 
     def _counts(self) -> dict[str, int]:
         return {
@@ -97,9 +103,9 @@ class Overview:
         rows.sort(key=lambda row: (row.started_at, row.id))
         last_good = max((place for place, row in enumerate(rows) if Status(row.status) in _FINE), default=-1)
         first_bad = self._frame.sessions[rows[last_good + 1].session]
-        good = None if last_good < 0 else pack_head(self._frame.sessions[rows[last_good].session])
+        good = None if last_good < 0 else self._frame.pack_head(self._frame.sessions[rows[last_good].session])
         strip = "".join(STATUS_LETTERS[row.status] for row in rows[-SPARK_POINTS:])
-        told = {"first_bad": pack_head(first_bad), "last_good": good, "strip": strip}
+        told = {"first_bad": self._frame.pack_head(first_bad), "last_good": good, "strip": strip}
         return {**told, "runs": len(rows) - last_good - 1}
 
     def _last_night(self, head: Head) -> dict[str, Any]:
@@ -111,7 +117,7 @@ class Overview:
         for row in shown[:SPARKS_SHOWN]:
             if row["metric"]:
                 row["spark"] = self._spark(row["case"], row["metric"], SPARK_POINTS)["values"]
-        return {"session": pack_head(head), "rows": shown, "more": len(rows) - len(shown)}
+        return {"session": self._frame.pack_head(head), "rows": shown, "more": len(rows) - len(shown)}
 
     def _rows(self, columns: Columns) -> Iterator[dict[str, Any]]:
         metric_of = _primary_of_each(columns)

@@ -9,7 +9,7 @@ from paceline.dashboard.frame import Frame, Head, Options
 from paceline.dashboard.overview import Overview, Summaries
 from paceline.dashboard.run_files import find_directory, run_files
 from paceline.dashboard.search_index import search_index
-from paceline.dashboard.session_pages import pack_head, session_page
+from paceline.dashboard.session_pages import session_page
 from paceline.history.columns import LAST, CaseGroup, read_case, read_environment, read_source
 from paceline.history.database import Database
 from paceline.model import Case
@@ -79,7 +79,7 @@ class Pages:
         """The sessions whose numbers lie in a shard."""
         numbers = range(shard * SHARD, (shard + 1) * SHARD)
         heads = [self.frame.sessions[number] for number in numbers if number in self.frame.sessions]
-        return [{**pack_head(head), **summaries.get(head.id, {})} for head in heads]
+        return [{**self.frame.pack_head(head), **summaries.get(head.id, {})} for head in heads]
 
     def environment(self, number: int) -> dict[str, Any]:
         with self._database.reading():

@@ -18,7 +18,9 @@ def search_index(database: Database, frame: Frame, latest: Mapping[str, RecordRo
         settings = read_settings(database, [row.setting for row in latest.values()])
     groups = [group for group in frame.groups if group.key in latest]
     rows = [latest[group.key] for group in groups]
-    tagged = {number: load(text.encode()).get("tags", []) if text else [] for number, text in settings.items()}
+    tagged = {
+        number: load(text.encode()).get("tags", []) if text else [] for number, text in settings.items()
+    }
     return {
         "case": [group.key for group in groups],
         "records": [len(frame.ids_of(group)) for group in groups],

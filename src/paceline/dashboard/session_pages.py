@@ -19,23 +19,13 @@ HEALTH = ("load_before", "other_cpu_cores", "cpu_pressure_pct", "memory_pressure
 _SESSION_DIR = "\ue000session\ue000"
 
 
-def pack_head(head: Head) -> dict[str, Any]:
-    """A session for a list."""
-    facts = {
-        **{"number": head.number, "id": head.id, "name": head.name, "kind": head.kind},
-        **{"started": head.started_at, "revision": head.revision, "branch": head.branch},
-        **{"committed": head.commit_time, "tool": head.tool, "ci": head.ci_run_url},
-    }
-    return {name: fact for name, fact in facts.items() if fact != ""}
-
-
 def session_page(database: Database, frame: Frame, head: Head) -> tuple[dict[str, Any], dict[str, Any]]:
     """A session's page and its summary."""
     with database.reading():
         columns = read_session_columns(database, head.number)
         settings = read_settings(database, [record.setting for record in columns.records])
     page = {
-        "session": pack_head(head),
+        "session": frame.pack_head(head),
         "directory": head.directory,
         **_pack_records(frame, columns.records),
         "settings": {str(number): _setting(text, head) for number, text in settings.items()},

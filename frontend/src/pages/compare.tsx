@@ -1,0 +1,296 @@
+// Two sides held against each other: sessions, revisions, branches or arms.
+
+import { useMemo } from 'preact/hooks';
+import { saveCsv, saveJson } from '../export';
+import { moment, percent, plural, quantity, ratio, short } from '../format';
+import { loadSession, loadSessions, samplesOf, type Overview, type Session, type SessionData } from '../model';
+import { useQuery, type Route } from '../router';
+import { Scatter } from '../scatter';
+import { compare, median, type Comparison } from '../stats';
+import { caseLink, Choice, Effect, Failed, Loading, plain, Table, useLoaded } from '../ui';
+
+const MOST_SESSIONS = 12;
+
+interface Side {
+  text: string;
+  sessions: Session[];
+  variant: string | null;
+}
+
+export interface Compared extends Comparison {
+  case: string;
+  metric: string;
+  unit: string;
+  direction: string;
+  before: number;
+  after: number;
+  starts: [number, number];
+}
+
+export function ComparePage({ route, overview }: { route: Route; overview: Overview }) {
+  const [query, change] = useQuery(route);
+  const { value: sessions } = useLoaded(() => allSessions(overview), [overview]);
+  if (!overview.sessions.length) return <p class="calm">No sessions yet.</p>;
+  if (!sessions) return <Loading />;
+  const choices = choicesOf(sessions);
+  const b = query.b ?? `s:${sessions[0].id}`;
+  const a = query.a ?? `s:${(sessions.find((one) => `s:${one.id}` !== b) ?? sessions[0]).id}`;
+  return (
+    <>
+      <h1>Compare</h1>
+      <div class="bar">
+        <Choice label="Baseline" value={a} options={withOwn(choices, a)} onChange={(value) => change({ a: value })} />
+        <button type="button" aria-label="Exchange the sides" title="Exchange the sides" onClick={() => change({ a: b, b: a })}>
+          ⇄
+        </button>
+        <Choice label="Candidate" value={b} options={withOwn(choices, b)} onChange={(value) => change({ b: value })} />
+      </div>
+      <Result key={`${a} ${b}`} a={sideOf(a, sessions)} b={sideOf(b, sessions)} query={query} change={change} />
+    </>
+  );
+}
+
+async function allSessions(overview: Overview): Promise<Session[]> {
+  if (overview.counts.sessions <= overview.sessions.length) return overview.sessions;
+  const last = overview.sessions.reduce((most, session) => Math.max(most, session.number), 0);
+  const found = await loadSessions(Array.from({ length: Math.floor(last / 512) + 1 }, (_, shard) => shard * 512));
+  return [...found.values()].sort((x, y) => (y.started ?? '').localeCompare(x.started ?? ''));
+}
+
+type Option = [value: string, text: string];
+
+function choicesOf(sessions: Session[]): Option[] {
+  const unique = (values: (string | undefined)[]) => [...new Set(values.filter((value): value is string => Boolean(value)))];
+  return [
+    ...sessions.slice(0, 200).map((one): Option => [`s:${one.id}`, `${plain(one.name)} · ${moment(one.started)}`]),
+    ...sessions.slice(0, 200).flatMap((one) => (one.variants ?? []).map((arm): Option => [`v:${one.id}:${arm}`, `arm ${plain(arm)} of ${plain(one.name)}`])),
+    ...unique(sessions.map((one) => one.branch)).slice(0, 50).map((branch): Option => [`b:${branch}`, `branch ${plain(branch)}, last ${MOST_SESSIONS} sessions`]),
+    ...unique(sessions.map((one) => one.revision)).slice(0, 200).map((revision): Option => [`r:${revision}`, `revision ${short(revision)}`]),
+  ];
+}
+
+const withOwn = (choices: Option[], value: string): Option[] => (choices.some(([one]) => one === value) ? choices : [[value, plain(value)], ...choices]);
+
+function sideOf(text: string, sessions: Session[]): Side {
+  const kind = text.slice(0, 1);
+  const rest = text.slice(2);
+  if (kind === 'b') return { text, sessions: sessions.filter((one) => one.branch === rest).slice(0, MOST_SESSIONS), variant: null };
+  if (kind === 'r') return { text, sessions: sessions.filter((one) => one.revision === rest).slice(0, MOST_SESSIONS), variant: null };
+  const [id, ...arm] = rest.split(':');
+  return { text, sessions: sessions.filter((one) => one.id === id), variant: kind === 'v' ? arm.join(':') : null };
+}
+
+interface ResultProps {
+  a: Side;
+  b: Side;
+  query: Record<string, string>;
+  change: (changes: Record<string, string | undefined>) => void;
+}
+
+function Result({ a, b, query, change }: ResultProps) {
+  const { value, error } = useLoaded(() => Promise.all([a, b].map((side) => Promise.all(side.sessions.map((one) => loadSession(one.id))))), [a.text, b.text]);
+  const all = useMemo(() => (value ? compareSides(a, value[0], b, value[1]) : null), [value]);
+  if (error) return <Failed error={error} />;
+  if (!all) return <Loading />;
+  const judged = query.all === '1' ? all.compared : all.compared.filter((one) => one.direction);
+  const metrics = [...new Set(judged.map((one) => one.metric))].sort();
+  const rows = judged
+    .filter((one) => !query.m || one.metric === query.m)
+    .filter((one) => !query.verdict || one.verdict === query.verdict)
+    .filter((one) => !query.q || one.case.toLowerCase().includes(query.q.toLowerCase()));
+  const view = query.view ?? 'table';
+  return (
+    <>
+      <Summary rows={rows} missing={all.missing} />
+      <div class="bar">
+        <label class="choice wide">
+          <span>Filter</span>
+          <input type="search" value={query.q ?? ''} onInput={(event) => change({ q: (event.target as HTMLInputElement).value })} />
+        </label>
+        <Choice label="Metric" value={query.m ?? ''} options={[['', 'all'], ...metrics.map((name): Option => [name, plain(name)])]} onChange={(m) => change({ m })} />
+        <Choice label="Verdict" value={query.verdict ?? ''} options={[['', 'all'], 'worse', 'better', 'same', 'inconclusive']} onChange={(verdict) => change({ verdict })} />
+        <Choice label="Show" value={view} options={[['table', 'table'], ['heat', 'heat map'], ['scatter', 'one metric against another']]} onChange={(choice) => change({ view: choice })} />
+        <span class="grow" />
+        <span class="downloads">
+          <span class="soft">Download</span>
+          <button type="button" onClick={() => saveCsv('compare', ['case', 'metric', 'unit', 'verdict', 'ratio', 'low', 'high', 'before', 'after'], rows.map((one) => [one.case, one.metric, one.unit, one.verdict, one.ratio, one.low, one.high, one.before, one.after]))}>
+            CSV
+          </button>
+          <button type="button" onClick={() => saveJson('compare', { comparisons: rows, missing: all.missing })}>
+            JSON
+          </button>
+        </span>
+      </div>
+      {view === 'table' && <Comparisons rows={rows} />}
+      {view === 'heat' && <HeatMap rows={rows} />}
+      {view === 'scatter' && <Scatter sides={value as SessionData[][]} names={['baseline', 'candidate']} query={query} change={change} />}
+    </>
+  );
+}
+
+const ORDER: Record<string, number> = { worse: 0, better: 1, inconclusive: 2, same: 3 };
+
+function compareSides(a: Side, before: SessionData[], b: Side, after: SessionData[]): { compared: Compared[]; missing: string[] } {
+  const [old, fresh] = [startsOf(before, a.variant), startsOf(after, b.variant)];
+  const compared: Compared[] = [];
+  const missing: string[] = [];
+  for (const [id, left] of old) {
+    const right = fresh.get(id);
+    if (!right) {
+      missing.push(id);
+      continue;
+    }
+    const [x, y] = [sample(left.starts), sample(right.starts)];
+    const found = compare(x, y, left.direction === 'higher');
+    compared.push({ ...found, case: left.case, metric: left.metric, unit: left.unit, direction: left.direction, before: median(x), after: median(y), starts: [left.starts.length, right.starts.length] });
+  }
+  const size = (one: Compared) => Math.abs(Math.log(Math.max(one.ratio, 1e-9)));
+  compared.sort((one, other) => ORDER[one.verdict] - ORDER[other.verdict] || size(other) - size(one));
+  return { compared, missing };
+}
+
+/** One number a start; the samples of a single start stand for themselves. */
+function sample(starts: Float64Array[]): Float64Array {
+  return starts.length === 1 ? starts[0] : Float64Array.from(starts, median);
+}
+
+interface Starts {
+  case: string;
+  metric: string;
+  unit: string;
+  direction: string;
+  starts: Float64Array[];
+}
+
+function startsOf(sessions: SessionData[], variant: string | null): Map<string, Starts> {
+  const found = new Map<string, Starts>();
+  for (const data of sessions) {
+    for (const record of data.records) {
+      if (record.setup || record.status !== 'passed' || (variant !== null && record.variant !== variant)) continue;
+      for (const metric of data.metrics) {
+        if (Number.isNaN(metric.values[record.place])) continue;
+        const id = JSON.stringify([record.case, metric.name, metric.unit]);
+        const known = found.get(id) ?? { case: record.case, metric: metric.name, unit: metric.unit, direction: metric.direction, starts: [] };
+        known.starts.push(samplesOf(metric, record.place));
+        found.set(id, known);
+      }
+    }
+  }
+  return found;
+}
+
+function Summary({ rows, missing }: { rows: Compared[]; missing: string[] }) {
+  const counts = new Map<string, number>();
+  for (const row of rows) counts.set(row.verdict, (counts.get(row.verdict) ?? 0) + 1);
+  const logs = rows.filter((row) => row.ratio > 0 && Number.isFinite(row.ratio) && row.direction).map((row) => Math.log(row.ratio) * (row.direction === 'higher' ? -1 : 1));
+  const mean = logs.length ? Math.exp(logs.reduce((sum, value) => sum + value, 0) / logs.length) : NaN;
+  return (
+    <div class="tiles">
+      {(['worse', 'better', 'same', 'inconclusive'] as const).map((verdict) => (
+        <div key={verdict} class={`tile ${verdict === 'worse' && counts.get(verdict) ? 'worse' : verdict === 'better' && counts.get(verdict) ? 'better' : 'calm'}`}>
+          <strong>{counts.get(verdict) ?? 0}</strong>
+          <span>{verdict}</span>
+        </div>
+      ))}
+      <div class="tile calm">
+        <strong>{ratio(mean)}</strong>
+        <span>geometric mean of the cost; below 1 the candidate is better</span>
+      </div>
+      {missing.length > 0 && (
+        <div class="tile calm">
+          <strong>{missing.length}</strong>
+          <span>series only in the baseline</span>
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Comparisons({ rows }: { rows: Compared[] }) {
+  const reach = Math.min(1, Math.max(0.05, ...rows.slice(0, 400).map((row) => Math.abs(row.ratio - 1)).filter(Number.isFinite)));
+  return (
+    <Table<Compared>
+      caption="Comparison"
+      rows={rows}
+      id={(row) => `${row.case}/${row.metric}/${row.unit}`}
+      columns={[
+        { name: 'Case', show: (row) => <a href={caseLink(row.case, row.metric)}>{plain(row.case)}</a>, sort: (row) => row.case },
+        { name: 'Metric', show: (row) => <span class="metric">{plain(row.metric)}</span>, sort: (row) => row.metric },
+        { name: 'Baseline', show: (row) => quantity(row.before, row.unit), sort: (row) => row.before, numeric: true },
+        { name: 'Candidate', show: (row) => quantity(row.after, row.unit), sort: (row) => row.after, numeric: true },
+        { name: 'Effect', show: (row) => <Effect verdict={row.verdict} effect={row.ratio - 1} />, sort: (row) => row.ratio, numeric: true },
+        { name: '95 % interval', show: (row) => <Interval row={row} reach={reach} /> },
+        { name: 'Starts', show: (row) => row.starts.join(' / '), sort: (row) => row.starts[0] + row.starts[1], numeric: true },
+      ]}
+    />
+  );
+}
+
+function Interval({ row, reach }: { row: Compared; reach: number }) {
+  const x = (value: number) => 70 + (Math.max(-reach, Math.min(reach, value - 1)) / reach) * 66;
+  const known = Number.isFinite(row.high) && row.low > 0;
+  const text = known ? `${percent(row.low - 1)} to ${percent(row.high - 1)}` : 'one start a side: not known';
+  return (
+    <span class="interval-box" title={text}>
+      <svg class={`interval ${row.verdict}`} width="140" height="18" role="img" aria-label={text}>
+        <line class="zero" x1="70" x2="70" y1="0" y2="18" />
+        {known && <line class="reach" x1={x(row.low)} x2={x(row.high)} y1="9" y2="9" />}
+        <circle cx={x(row.ratio)} cy="9" r="4" />
+      </svg>
+    </span>
+  );
+}
+
+const MOST_HEAT_ROWS = 200;
+
+function HeatMap({ rows }: { rows: Compared[] }) {
+  const metrics = [...new Set(rows.map((row) => row.metric))].slice(0, 24);
+  const cases = [...new Set(rows.map((row) => row.case))].slice(0, MOST_HEAT_ROWS);
+  const cells = new Map(rows.map((row) => [JSON.stringify([row.case, row.metric]), row]));
+  return (
+    <div class="table-box" tabIndex={0} role="region" aria-label="Heat map of effects">
+      <table class="heat">
+        <caption>
+          How much the candidate differs; <span class="key worse">worse</span> <span class="key better">better</span>, pale where it may be chance.
+        </caption>
+        <thead>
+          <tr>
+            <th scope="col">Case</th>
+            {metrics.map((metric) => (
+              <th key={metric} scope="col">
+                {plain(metric)}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {cases.map((name) => (
+            <tr key={name}>
+              <th scope="row">
+                <a href={caseLink(name)}>{plain(name)}</a>
+              </th>
+              {metrics.map((metric) => (
+                <Cell key={metric} row={cells.get(JSON.stringify([name, metric]))} />
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <p class="soft">
+        {plural(cases.length, 'case')} and {plural(metrics.length, 'metric')}
+      </p>
+    </div>
+  );
+}
+
+function Cell({ row }: { row?: Compared }) {
+  if (!row) return <td />;
+  const bad = row.ratio > 1 !== (row.direction === 'higher');
+  const strength = Math.min(1, Math.abs(Math.log(Math.max(row.ratio, 1e-9))) / Math.log(1.5));
+  const step = row.verdict === 'worse' || row.verdict === 'better' ? 1 + Math.round(strength * 3) : 0;
+  return (
+    <td class={`cell ${bad ? 'worse' : 'better'}-${step}`} title={`${row.verdict}: ${percent(row.low - 1)} to ${percent(row.high - 1)}`}>
+      {percent(row.ratio - 1)}
+    </td>
+  );
+}
