@@ -68,7 +68,7 @@ def take(page: Page, address: str, target: Path) -> None:
     page.goto("about:blank")
     page.goto(address)
     page.wait_for_selector("html[data-drawn]")
-    page.wait_for_function("!document.querySelector('.loading')")
+    page.locator(".loading").first.wait_for(state="detached")
     page.wait_for_timeout(400)
     page.screenshot(path=target, full_page=False)
 

@@ -16,7 +16,7 @@ export interface Drawn {
 export interface CasePlot extends Plot {
   /** For each point of the chart its case and its record there. */
   points: { drawn: Drawn; place: number }[];
-  groups: { label: string; colour: string; count: number }[];
+  groups: { label: string; colour: string; dashed: boolean; count: number }[];
 }
 
 export interface Shown {
@@ -49,7 +49,7 @@ export function makePlot(drawn: Drawn[], shown: Shown): CasePlot {
     levels: drawn.length === 1 ? levelsOf(lines, changes, x) : [],
     label: labelOf(points, shown),
     isTime: shown.time,
-    groups: lines.map((line) => ({ label: line.label, colour: line.colour, count: line.values.filter((value) => value !== null).length })),
+    groups: lines.map((line) => ({ label: line.label, colour: line.colour, dashed: line.dashed ?? false, count: line.values.filter((value) => value !== null).length })),
   };
 }
 
@@ -95,7 +95,7 @@ function paramsOf(data: CaseData): string {
 
 function lineOf(label: string, at: number, points: PointOf[], names: string[], band: boolean): Line {
   const values = points.map((point, i) => (names[i] === label && isDrawn(point) ? finite(point.drawn.column.values[point.place]) : null));
-  const line: Line = { label, colour: LINES[at % LINES.length], values };
+  const line: Line = { label, colour: LINES[at % LINES.length], dashed: at >= LINES.length, values };
   if (!band || !points.some((point) => point.drawn.column.starts)) return line;
   const low: (number | null)[] = [];
   const high: (number | null)[] = [];

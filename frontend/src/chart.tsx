@@ -9,6 +9,7 @@ import { colour, faded, useTheme } from './theme';
 export interface Line {
   label: string;
   colour: string;
+  dashed?: boolean;
   values: (number | null)[];
   low?: (number | null)[];
   high?: (number | null)[];
@@ -135,7 +136,7 @@ function options(latest: { current: Props }, width: number): uPlot.Options {
   const bands: uPlot.Band[] = [];
   for (const line of plot.lines) {
     const stroke = colour(line.colour);
-    series.push({ label: line.label, stroke, width: 1.6, spanGaps: true, points: { size: 5, fill: stroke, stroke } });
+    series.push({ label: line.label, stroke, width: 1.6, spanGaps: true, dash: line.dashed ? [7, 4] : undefined, points: { size: 5, fill: stroke, stroke } });
     if (line.low && line.high) {
       const at = series.length;
       series.push({ show: true, stroke: 'transparent', width: 0, points: { show: false }, spanGaps: true });

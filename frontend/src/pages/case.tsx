@@ -137,7 +137,7 @@ function MetricView({ metric, loaded, query, change }: MetricProps) {
             <article key={one.id} class={`card finding ${one.verdict} ${query.f === one.id ? 'chosen' : ''}`}>
               <Effect verdict={one.verdict} effect={one.effect} /> <span class={`state ${one.state}`}>{one.state?.replaceAll('_', ' ')}</span>{' '}
               <span class="soft">
-                between {moment(one.last_good?.time)} <Revision revision={one.last_good?.revision} /> and {moment(one.first_bad?.time)} <Revision revision={one.first_bad?.revision} /> · chance of a false alarm {one.p_value?.toPrecision(2)}
+                between {moment(one.last_good?.time)} <Revision revision={one.last_good?.revision} /> and {moment(one.first_bad?.time)} <Revision revision={one.first_bad?.revision} /> · chance of a false alarm {one.p_value === undefined ? '–' : one.p_value < 1e-9 ? 'below 1e-9' : one.p_value.toPrecision(2)}
               </span>
               <Suspects suspects={one.suspects ?? []} />
               <code class="soft">{one.id}</code>
@@ -182,7 +182,7 @@ function Plotted(props: {
           {plot.groups.length > 1 &&
             plot.groups.map((group) => (
               <span key={group.label}>
-                <i class={`swatch ${group.colour}`} aria-hidden="true" /> {plain(group.label)}
+                <i class={`swatch ${group.colour} ${group.dashed ? 'dashed' : ''}`} aria-hidden="true" /> {plain(group.label)}
               </span>
             ))}
           {plot.failures.length > 0 && (

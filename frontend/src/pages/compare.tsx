@@ -3,7 +3,7 @@
 import { useMemo } from 'preact/hooks';
 import { saveCsv, saveJson } from '../export';
 import { moment, percent, plural, quantity, ratio, short } from '../format';
-import { loadSession, loadSessions, samplesOf, type Overview, type Session, type SessionData } from '../model';
+import { loadEnvironments, loadSession, loadSessions, samplesOf, type EnvironmentHead, type Overview, type Session, type SessionData } from '../model';
 import { useQuery, type Route } from '../router';
 import { Scatter } from '../scatter';
 import { compare, median, type Comparison } from '../stats';
@@ -25,6 +25,8 @@ export interface Compared extends Comparison {
   before: number;
   after: number;
   starts: [number, number];
+  /** The machines that both ran on; empty if they have none in common. */
+  machine: string;
 }
 
 export function ComparePage({ route, overview }: { route: Route; overview: Overview }) {
@@ -88,10 +90,13 @@ interface ResultProps {
 }
 
 function Result({ a, b, query, change }: ResultProps) {
-  const { value, error } = useLoaded(() => Promise.all([a, b].map((side) => Promise.all(side.sessions.map((one) => loadSession(one.id))))), [a.text, b.text]);
-  const all = useMemo(() => (value ? compareSides(a, value[0], b, value[1]) : null), [value]);
+  const { value, error } = useLoaded(
+    async () => ({ sides: await Promise.all([a, b].map((side) => Promise.all(side.sessions.map((one) => loadSession(one.id))))), heads: await loadEnvironments() }),
+    [a.text, b.text],
+  );
+  const all = useMemo(() => (value ? compareSides(a, value.sides[0], b, value.sides[1], value.heads) : null), [value]);
   if (error) return <Failed error={error} />;
-  if (!all) return <Loading />;
+  if (!all || !value) return <Loading />;
   const judged = query.all === '1' ? all.compared : all.compared.filter((one) => one.direction);
   const metrics = [...new Set(judged.map((one) => one.metric))].sort();
   const rows = judged
@@ -121,17 +126,20 @@ function Result({ a, b, query, change }: ResultProps) {
           </button>
         </span>
       </div>
+      {a.sessions.length === 1 && b.sessions.length === 1 && a.variant === null && <p class="soft">One session a side: what differs from session to session by itself is not in the intervals. A branch, or several sessions of a revision, tell more.</p>}
       {view === 'table' && <Comparisons rows={rows} />}
       {view === 'heat' && <HeatMap rows={rows} />}
-      {view === 'scatter' && <Scatter sides={value as SessionData[][]} names={['baseline', 'candidate']} query={query} change={change} />}
+      {view === 'scatter' && <Scatter sides={value.sides} names={['baseline', 'candidate']} query={query} change={change} />}
     </>
   );
 }
 
 const ORDER: Record<string, number> = { worse: 0, better: 1, inconclusive: 2, same: 3 };
 
-function compareSides(a: Side, before: SessionData[], b: Side, after: SessionData[]): { compared: Compared[]; missing: string[] } {
-  const [old, fresh] = [startsOf(before, a.variant), startsOf(after, b.variant)];
+type Heads = Map<number, EnvironmentHead>;
+
+function compareSides(a: Side, before: SessionData[], b: Side, after: SessionData[], heads: Heads): { compared: Compared[]; missing: string[] } {
+  const [old, fresh] = [startsOf(before, a.variant, heads), startsOf(after, b.variant, heads)];
   const compared: Compared[] = [];
   const missing: string[] = [];
   for (const [id, left] of old) {
@@ -140,13 +148,20 @@ function compareSides(a: Side, before: SessionData[], b: Side, after: SessionDat
       missing.push(id);
       continue;
     }
-    const [x, y] = [sample(left.starts), sample(right.starts)];
-    const found = compare(x, y, left.direction === 'higher');
-    compared.push({ ...found, case: left.case, metric: left.metric, unit: left.unit, direction: left.direction, before: median(x), after: median(y), starts: [left.starts.length, right.starts.length] });
+    const common = [...left.starts.keys()].filter((machine) => right.starts.has(machine));
+    for (const machine of common) compared.push(held(left, left.starts.get(machine) ?? [], right.starts.get(machine) ?? [], machine));
+    // Numbers of different machines stand side by side, and prove nothing.
+    if (!common.length) compared.push({ ...held(left, [...left.starts.values()].flat(), [...right.starts.values()].flat(), ''), verdict: 'inconclusive' });
   }
   const size = (one: Compared) => Math.abs(Math.log(Math.max(one.ratio, 1e-9)));
   compared.sort((one, other) => ORDER[one.verdict] - ORDER[other.verdict] || size(other) - size(one));
   return { compared, missing };
+}
+
+function held(of: Starts, left: Float64Array[], right: Float64Array[], machine: string): Compared {
+  const [x, y] = [sample(left), sample(right)];
+  const facts = { case: of.case, metric: of.metric, unit: of.unit, direction: of.direction, machine };
+  return { ...compare(x, y, of.direction === 'higher'), ...facts, before: median(x), after: median(y), starts: [left.length, right.length] };
 }
 
 /** One number a start; the samples of a single start stand for themselves. */
@@ -159,10 +174,11 @@ interface Starts {
   metric: string;
   unit: string;
   direction: string;
-  starts: Float64Array[];
+  /** By the class of machines they ran on. */
+  starts: Map<string, Float64Array[]>;
 }
 
-function startsOf(sessions: SessionData[], variant: string | null): Map<string, Starts> {
+function startsOf(sessions: SessionData[], variant: string | null, heads: Heads): Map<string, Starts> {
   const found = new Map<string, Starts>();
   for (const data of sessions) {
     for (const record of data.records) {
@@ -170,8 +186,10 @@ function startsOf(sessions: SessionData[], variant: string | null): Map<string, 
       for (const metric of data.metrics) {
         if (Number.isNaN(metric.values[record.place])) continue;
         const id = JSON.stringify([record.case, metric.name, metric.unit]);
-        const known = found.get(id) ?? { case: record.case, metric: metric.name, unit: metric.unit, direction: metric.direction, starts: [] };
-        known.starts.push(samplesOf(metric, record.place));
+        const known = found.get(id) ?? { case: record.case, metric: metric.name, unit: metric.unit, direction: metric.direction, starts: new Map<string, Float64Array[]>() };
+        const head = heads.get(record.environment);
+        const machine = head ? `${head[5]}\0${head[2]}` : 'unknown';
+        known.starts.set(machine, [...(known.starts.get(machine) ?? []), samplesOf(metric, record.place)]);
         found.set(id, known);
       }
     }
@@ -212,7 +230,7 @@ function Comparisons({ rows }: { rows: Compared[] }) {
     <Table<Compared>
       caption="Comparison"
       rows={rows}
-      id={(row) => `${row.case}/${row.metric}/${row.unit}`}
+      id={(row) => `${row.case}/${row.metric}/${row.unit}/${row.machine}`}
       columns={[
         { name: 'Case', show: (row) => <a href={caseLink(row.case, row.metric)}>{plain(row.case)}</a>, sort: (row) => row.case },
         { name: 'Metric', show: (row) => <span class="metric">{plain(row.metric)}</span>, sort: (row) => row.metric },
@@ -220,6 +238,7 @@ function Comparisons({ rows }: { rows: Compared[] }) {
         { name: 'Candidate', show: (row) => quantity(row.after, row.unit), sort: (row) => row.after, numeric: true },
         { name: 'Effect', show: (row) => <Effect verdict={row.verdict} effect={row.ratio - 1} />, sort: (row) => row.ratio, numeric: true },
         { name: '95 % interval', show: (row) => <Interval row={row} reach={reach} /> },
+        { name: 'Machine', show: (row) => <span class="soft">{row.machine ? plain(row.machine.split('\0')[0]) : '⚠ different ones'}</span>, sort: (row) => row.machine },
         { name: 'Starts', show: (row) => row.starts.join(' / '), sort: (row) => row.starts[0] + row.starts[1], numeric: true },
       ]}
     />

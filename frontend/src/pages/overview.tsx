@@ -3,7 +3,7 @@
 import { Spark } from '../chart';
 import { ago, day, percent, plural, quantity, short, words } from '../format';
 import type { Running } from '../live';
-import type { Finding, LastRow, Overview, Session, Suspect } from '../model';
+import { primary, type Finding, type LastRow, type Overview, type Session, type Suspect } from '../model';
 import { link } from '../router';
 import { caseLink, Effect, plain, Revision, sessionLink, Status, Strip, Table } from '../ui';
 
@@ -137,16 +137,19 @@ function incidents(findings: Finding[]): Grouped[] {
     found.set(id, [...(found.get(id) ?? []), finding]);
   }
   const size = (one: Finding) => Math.abs(Math.log1p(Math.max(one.effect ?? 0, -0.999)));
-  return [...found].map(([id, several]) => ({ id, findings: several.sort((a, b) => size(b) - size(a)) }));
+  const grouped = [...found].map(([id, several]) => ({ id, findings: several.sort((a, b) => size(b) - size(a)) }));
+  const known = (one: Grouped) => Number((one.findings[0].state ?? 'new') !== 'new');
+  return grouped.sort((a, b) => known(a) - known(b));
 }
 
-const MOST_SHOWN = 6;
+const MOST_SHOWN = 5;
 
 function Incident({ incident, overview }: { incident: Grouped; overview: Overview }) {
   const first = incident.findings[0];
-  const hosts = new Map(overview.environments.map((row) => [row[1], row[5]]));
   const good = first.last_good;
   const bad = first.first_bad;
+  const shown = telling(incident.findings).slice(0, MOST_SHOWN);
+  const others = incident.findings.filter((finding) => !shown.includes(finding));
   return (
     <article class={`card incident ${first.verdict}`} id={`incident-${incident.id}`}>
       <div class="incident-head">
@@ -159,24 +162,15 @@ function Incident({ incident, overview }: { incident: Grouped; overview: Overvie
             <Revision revision={good.revision} /> → <Revision revision={bad.revision} />
           </span>
         )}
-        {bad?.environment && hosts.get(bad.environment) && <span class="soft">on {plain(hosts.get(bad.environment) as string)}</span>}
+        <span class="soft">{plural(incident.findings.length, 'series').replace(/seriess$/, 'series')}</span>
       </div>
-      <ul class="changes">
-        {incident.findings.slice(0, MOST_SHOWN).map((finding) => (
-          <li key={finding.id}>
-            <a href={caseLink(finding.case, finding.metric, { f: finding.id })} class="case-name">
-              {plain(finding.case)}
-            </a>
-            <span class="metric">{plain(finding.metric)}</span>
-            <Effect verdict={finding.verdict} effect={finding.effect} />
-            <span class="soft interval">
-              95 %: {percent(finding.low)} to {percent(finding.high)}
-            </span>
-            {finding.spark && <Spark values={finding.spark.values} mark={finding.spark.sessions.indexOf(finding.first_bad?.session ?? '')} verdict={finding.verdict} width={220} height={38} />}
-          </li>
-        ))}
-      </ul>
-      {incident.findings.length > MOST_SHOWN && <p class="soft">and {plural(incident.findings.length - MOST_SHOWN, 'more series')}</p>}
+      <Changes findings={shown} overview={overview} />
+      {others.length > 0 && (
+        <details class="others">
+          <summary>{others.length} more</summary>
+          <Changes findings={others} overview={overview} />
+        </details>
+      )}
       <Suspects suspects={first.suspects ?? []} />
       {first.said && (
         <p class="said">
@@ -184,6 +178,41 @@ function Incident({ incident, overview }: { incident: Grouped; overview: Overvie
         </p>
       )}
     </article>
+  );
+}
+
+/** Of each case the change that says most: a metric of its own rather than one that all runs have. */
+function telling(findings: Finding[]): Finding[] {
+  const found = new Map<string, Finding>();
+  for (const finding of findings) {
+    const known = found.get(finding.case);
+    if (!known || primary([{ ...known, name: known.metric, direction: 'x' }, { ...finding, name: finding.metric, direction: 'x' }])?.metric !== known.metric) found.set(finding.case, finding);
+  }
+  return [...found.values()];
+}
+
+function Changes({ findings, overview }: { findings: Finding[]; overview: Overview }) {
+  const hosts = new Map(overview.environments.map((row) => [row[2], row[5]]));
+  const several = hosts.size > 1;
+  return (
+    <ul class="changes">
+      {findings.map((finding) => (
+        <li key={finding.id}>
+          <a href={caseLink(finding.case, finding.metric, { f: finding.id })} class="case-name">
+            {plain(finding.case)}
+          </a>
+          <span class="metric">
+            {plain(finding.metric)}
+            {several && hosts.get(finding.class ?? '') && ` · ${plain(hosts.get(finding.class ?? '') as string)}`}
+          </span>
+          <Effect verdict={finding.verdict} effect={finding.effect} />
+          <span class="soft interval">
+            95 %: {percent(finding.low)} to {percent(finding.high)}
+          </span>
+          {finding.spark && <Spark values={finding.spark.values} mark={finding.spark.sessions.indexOf(finding.first_bad?.session ?? '')} verdict={finding.verdict} width={220} height={38} />}
+        </li>
+      ))}
+    </ul>
   );
 }
 

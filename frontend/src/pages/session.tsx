@@ -33,7 +33,7 @@ interface ShownProps {
 
 function Shown({ data, environments, query, change, now }: ShownProps) {
   const { session } = data;
-  const records = useMemo(() => lastAttempts(data.records), [data]);
+  const records = useMemo(() => badFirst(lastAttempts(data.records)), [data]);
   const metricOf = useMemo(() => primaryOfEach(data), [data]);
   const shown = records.filter((record) => !query.q || `${record.case} ${record.variant} ${record.setting.tags?.join(' ') ?? ''}`.toLowerCase().includes(query.q.toLowerCase())).filter((record) => !query.status || record.status === query.status);
   const statuses = [...new Set(records.map((record) => record.status))];
@@ -109,6 +109,11 @@ function Shown({ data, environments, query, change, now }: ShownProps) {
       <Environments data={data} heads={environments} />
     </>
   );
+}
+
+function badFirst(records: SessionRecord[]): SessionRecord[] {
+  const fine = (record: SessionRecord) => Number(record.status === 'passed' || record.status === 'skipped');
+  return [...records].sort((a, b) => fine(a) - fine(b));
 }
 
 function primaryOfEach(data: SessionData): (Column | undefined)[] {

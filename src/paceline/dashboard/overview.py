@@ -27,7 +27,7 @@ ROWS_SHOWN = 200
 SPARKS_SHOWN = 60
 SPARK_POINTS = 40
 FINDINGS_SHOWN = 60
-FINDING_POINTS = 90
+FINDING_POINTS = 150
 BROKEN_SHOWN = 60
 
 _FINE = frozenset({Status.PASSED, Status.SKIPPED})
@@ -44,6 +44,7 @@ class Overview:
         self._frame = frame
         self._options = options
         self._groups = {group.key: group for group in frame.groups}
+        self._class_of = {row[0]: row[2] for row in frame.environments}
         self._ranks = _ranks(frame)
 
     def page(self, summaries: Summaries) -> dict[str, Any]:
@@ -136,11 +137,13 @@ class Overview:
             }
 
     def _finding(self, found: Mapping[str, Any]) -> dict[str, Any]:
-        spark = self._spark(str(found.get("case")), str(found.get("metric")), FINDING_POINTS)
+        spark = self._spark(
+            str(found.get("case")), str(found.get("metric")), FINDING_POINTS, found.get("class")
+        )
         return {**found, "spark": spark}
 
-    def _spark(self, key: str, metric: str, points: int) -> dict[str, Any]:
-        """The last values of a metric, with the sessions they are of."""
+    def _spark(self, key: str, metric: str, points: int, machines: str | None = None) -> dict[str, Any]:
+        """The last values of a metric, with the sessions they are of; of one class of machines only, if it is said."""
         group = self._groups.get(key)
         if group is None:
             return {"values": [], "sessions": []}
@@ -148,7 +151,8 @@ class Overview:
         column = next((column for column in columns.metrics if column.name == metric), None)
         if column is None:
             return {"values": [], "sessions": []}
-        there = np.flatnonzero(~np.isnan(column.values))
+        wanted = [machines in (None, self._class_of[record.environment]) for record in columns.records]
+        there = np.flatnonzero(~np.isnan(column.values) & np.array(wanted))
         times = [columns.records[place].started_at for place in there]
         order = there[np.argsort(times, kind="stable")][-points:]
         return {

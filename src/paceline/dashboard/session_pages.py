@@ -78,7 +78,12 @@ def summarise(columns: Columns, frame: Frame) -> dict[str, Any]:
         "seconds": round(sum(times), 3),
         "environments": sorted({record.environment for record in entries}),
         "health": _health(columns),
+        **({"variants": variants} if (variants := _variants(entries, frame)) else {}),
     }
+
+
+def _variants(records: Sequence[RecordRow], frame: Frame) -> list[str]:
+    return sorted({frame.case_names[record.case][1] for record in records} - {""})
 
 
 def _health(columns: Columns) -> Mapping[str, float]:
