@@ -31,7 +31,9 @@ def add_night(store: Store, night: int) -> None:
     slow = wobbling(1.5 if night >= STEP else 1.0, night)
     steady = wobbling(2.0, night + 3)
     broke = night >= NIGHTS - 2
-    source = "def test_read():\n    assert read()\n" if night < 20 else "def test_read():\n    assert read(2)\n"
+    source = (
+        "def test_read():\n    assert read()\n" if night < 20 else "def test_read():\n    assert read(2)\n"
+    )
     check = Check(metric="wall_s", kind="max_value", bound=9, actual=steady, margin=0.5, ok=True)
     samples = tuple(slow * factor for factor in (0.99, 1.0, 1.02))
     records = [
@@ -80,7 +82,9 @@ def build_site(database: Path | str, out: Path, **options: Any) -> Built:
 def data(out: Path, name: str) -> Any:
     """What a data file hands over."""
     text = (out / "data" / f"{name}.js").read_text()
-    found = re.fullmatch(r"\(self\.paceline=self\.paceline\|\|\[\]\)\.push\(\['([^']*)','(.*)'\]\)\n", text, re.DOTALL)
+    found = re.fullmatch(
+        r"\(self\.paceline=self\.paceline\|\|\[\]\)\.push\(\['([^']*)','(.*)'\]\)\n", text, re.DOTALL
+    )
     assert found and found[1] == name
     return json.loads(re.sub(r"\\([\\'])", r"\1", found[2]))
 

@@ -18,7 +18,7 @@ LONGEST_FILE = 500
 LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"__main__"}),
     frozenset({"cli", "pytest_plugin"}),
-    frozenset({"session"}),
+    frozenset({"session", "dashboard"}),
     frozenset({"findings"}),
     frozenset({"plan", "run", "history", "judge", "report", "sinks", "curate"}),
     frozenset({"config"}),

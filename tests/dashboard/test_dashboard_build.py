@@ -54,7 +54,9 @@ def test_a_second_build_changes_nothing_but_the_overviews_time(history: Path, tm
     out = tmp_path / "site"
     build_site(history, out)
     before = all_files(out)
-    times = {path: (out / path).stat().st_mtime_ns for path in before if "case/" in path or "session/" in path}
+    times = {
+        path: (out / path).stat().st_mtime_ns for path in before if "case/" in path or "session/" in path
+    }
     built = build_site(history, out)
     after = all_files(out)
     assert {path for path in after if after[path] != before.get(path)} <= {"data/overview.js", "feed.xml"}

@@ -3,7 +3,7 @@
 import { useMemo } from 'preact/hooks';
 import { saveCsv, saveJson } from '../export';
 import { moment, percent, plural, quantity, ratio, short } from '../format';
-import { loadEnvironments, loadSession, loadSessions, samplesOf, type EnvironmentHead, type Overview, type Session, type SessionData } from '../model';
+import { lastAttempts, loadEnvironments, loadSession, loadSessions, samplesOf, type EnvironmentHead, type Overview, type Session, type SessionData } from '../model';
 import { useQuery, type Route } from '../router';
 import { Scatter } from '../scatter';
 import { compare, median, type Comparison } from '../stats';
@@ -159,14 +159,18 @@ function compareSides(a: Side, before: SessionData[], b: Side, after: SessionDat
 }
 
 function held(of: Starts, left: Float64Array[], right: Float64Array[], machine: string): Compared {
-  const [x, y] = [sample(left), sample(right)];
+  const [x, y] = samples(left, right);
   const facts = { case: of.case, metric: of.metric, unit: of.unit, direction: of.direction, machine };
   return { ...compare(x, y, of.direction === 'higher'), ...facts, before: median(x), after: median(y), starts: [left.length, right.length] };
 }
 
-/** One number a start; the samples of a single start stand for themselves. */
-function sample(starts: Float64Array[]): Float64Array {
-  return starts.length === 1 ? starts[0] : Float64Array.from(starts, median);
+const MEASURED = new Set(['passed', 'requirement_failed']);
+const FEWEST_STARTS = 3;
+
+/** With enough records on both sides each counts as one start; of fewer, every sample does. */
+function samples(left: Float64Array[], right: Float64Array[]): Float64Array[] {
+  const enough = Math.min(left.length, right.length) >= FEWEST_STARTS;
+  return [left, right].map((starts) => (enough ? Float64Array.from(starts, median) : Float64Array.from(starts.flatMap((start) => [...start]))));
 }
 
 interface Starts {
@@ -181,11 +185,11 @@ interface Starts {
 function startsOf(sessions: SessionData[], variant: string | null, heads: Heads): Map<string, Starts> {
   const found = new Map<string, Starts>();
   for (const data of sessions) {
-    for (const record of data.records) {
-      if (record.setup || record.status !== 'passed' || (variant !== null && record.variant !== variant)) continue;
+    for (const record of lastAttempts(data.records)) {
+      if (record.setup || !MEASURED.has(record.status) || (variant !== null && record.variant !== variant)) continue;
       for (const metric of data.metrics) {
         if (Number.isNaN(metric.values[record.place])) continue;
-        const id = JSON.stringify([record.case, metric.name, metric.unit]);
+        const id = JSON.stringify([record.case, variant === null ? record.variant : '', metric.name, metric.unit]);
         const known = found.get(id) ?? { case: record.case, metric: metric.name, unit: metric.unit, direction: metric.direction, starts: new Map<string, Float64Array[]>() };
         const head = heads.get(record.environment);
         const machine = head ? `${head[5]}\0${head[2]}` : 'unknown';

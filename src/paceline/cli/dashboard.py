@@ -10,6 +10,7 @@ import click
 
 from paceline.cli.history_db import count, db_option, find_database, open_database
 from paceline.cli.output import flush, write
+from paceline.cli.regressions import chosen_repository, repo_option
 from paceline.cli.stored import find_results_place
 from paceline.errors import PacelineError
 from paceline.history.urls import parse_target
@@ -17,7 +18,6 @@ from paceline.report.format import size, visible
 
 if TYPE_CHECKING:
     from paceline.dashboard.frame import Options
-    from paceline.findings.commits import Repository
     from paceline.history import Store
 
 EPILOG = """\b
@@ -62,14 +62,6 @@ results_option = click.option(
 )
 
 
-repo_option = click.option(
-    "--repo",
-    metavar="DIR",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="The git repository that knows the order of the revisions. [default: the one around this directory]",
-)
-
-
 @command.command("build", epilog=_BUILD_EPILOG)
 @click.argument("out", type=click.Path(path_type=Path, file_okay=False))
 @db_option
@@ -94,7 +86,7 @@ def build_command(
 
     options = Options(title=title, results=results, files_of=files_of)
     with opened(db, options) as store:
-        verdicts = read_verdicts(store, repository_of(repo))
+        verdicts = read_verdicts(store, chosen_repository(repo))
         built = build(store, out, options, verdicts)
     if verdicts.unsearched:
         cases = count(verdicts.unsearched, "case")
@@ -122,7 +114,7 @@ def serve_command(port: int, db: str | None, results: Path | None, repo: Path | 
     origin = Origin(
         opened=lambda: opened(db, options),
         exists=lambda: path is None or path.exists(),
-        repository=repository_of(repo),
+        repository=chosen_repository(repo),
     )
     serve(LiveSite(origin, options), port, _say)
 
@@ -135,12 +127,6 @@ def _say(address: str) -> None:
 def _usual_results() -> Path | None:
     place = find_results_place(None)
     return place if isinstance(place, Path) else None
-
-
-def repository_of(repo: Path | None) -> "Repository | None":
-    from paceline.findings.commits import find_repository, open_repository
-
-    return find_repository(Path()) if repo is None else open_repository(repo)
 
 
 @contextmanager

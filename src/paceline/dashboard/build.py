@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -151,10 +152,10 @@ class Builder:
     def _sides(self) -> None:
         """Environments and sources, which pages load when somebody asks for them."""
         for row in self._frame.environments:
-            self._side(f"environment/{row[0]}", row, lambda number=row[0]: self._pages.environment(number))
+            self._side(f"environment/{row[0]}", row, partial(self._pages.environment, row[0]))
         self._write("environments", [list(row) for row in self._frame.environments])
         for row in self._frame.sources:
-            self._side(f"source/{row[0]}", row, lambda number=row[0]: self._pages.source(number))
+            self._side(f"source/{row[0]}", row, partial(self._pages.source, row[0]))
 
     def _side(self, name: str, told: Any, make: Callable[[], Any]) -> None:
         mark = _digest(told)

@@ -11,7 +11,7 @@ from paceline.findings.commits import Repository
 from paceline.history.store import Store
 
 _STATE = """
-SELECT (SELECT count(*) FROM record), (SELECT max(id) FROM record), (SELECT sum(digest % 1000003) FROM record),
+SELECT (SELECT count(*) FROM record), (SELECT max(id) FROM record), (SELECT sum(digest & 1048575) FROM record),
   (SELECT count(*) FROM finding), (SELECT count(*) FROM human_verdict)"""
 
 

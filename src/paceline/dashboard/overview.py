@@ -81,9 +81,9 @@ class Overview:
         marks = self._frame.marks
         order = np.lexsort((marks.ids, self._ranks, marks.cases))
         cases = marks.cases[order]
-        ends = np.flatnonzero(np.append(cases[1:] != cases[:-1], True)) if len(cases) else []
+        is_last = np.append(cases[1:] != cases[:-1], True)[: len(cases)]
         with self._database.reading():
-            rows = read_records(self._database, marks.ids[order][ends].tolist())
+            rows = read_records(self._database, marks.ids[order][is_last].tolist())
         found: dict[str, RecordRow] = {}
         for row in sorted(rows, key=lambda row: (row.started_at, row.id)):
             key, _, kind = self._frame.case_names[row.case]
@@ -152,9 +152,8 @@ class Overview:
         if column is None:
             return {"values": [], "sessions": []}
         wanted = [machines in (None, self._class_of[record.environment]) for record in columns.records]
-        there = np.flatnonzero(~np.isnan(column.values) & np.array(wanted))
-        times = [columns.records[place].started_at for place in there]
-        order = there[np.argsort(times, kind="stable")][-points:]
+        there: list[int] = np.flatnonzero(~np.isnan(column.values) & np.array(wanted)).tolist()
+        order = sorted(there, key=lambda place: columns.records[place].started_at)[-points:]
         return {
             "values": [float(f"{column.values[place]:.5g}") for place in order],
             "sessions": [self._frame.sessions[columns.records[place].session].name for place in order],

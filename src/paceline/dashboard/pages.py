@@ -12,7 +12,7 @@ from paceline.dashboard.search_index import search_index
 from paceline.dashboard.session_pages import session_page
 from paceline.history.columns import LAST, CaseGroup, read_case, read_environment, read_source
 from paceline.history.database import Database
-from paceline.model import Case
+from paceline.model import Case, CaseKind
 from paceline.record.codec import load
 
 SHARD = 512
@@ -69,7 +69,7 @@ class Pages:
         last = {name: place for place, name in enumerate(page["case"])}
         setups = frozenset(page["setup"])
         for name, place in last.items():
-            kind = "data_setup" if place in setups else "entry"
+            kind: CaseKind = "data_setup" if place in setups else "entry"
             bare = name.removeprefix("data_setup/") if kind == "data_setup" else name
             found = run_files(directory, Case(name=bare, entry=bare, key=bare, kind=kind))
             if found:

@@ -95,7 +95,8 @@ SELECT record_id, value FROM repeated_sample WHERE series_id = ? AND record_id >
 AND value IS NOT NULL ORDER BY record_id, position"""
 _SESSION_VALUES = """
 SELECT d.name, d.unit, d.direction, r.id, m.value, m.sample_count FROM record r JOIN series d ON d.case_id = r.case_id
-JOIN metric m ON m.series_id = d.id AND m.record_id = r.id WHERE r.session_id = ? AND m.value IS NOT NULL ORDER BY d.id"""
+JOIN metric m ON m.series_id = d.id AND m.record_id = r.id WHERE r.session_id = ? AND m.value IS NOT NULL
+ORDER BY d.id"""
 _SESSION_SAMPLES = """
 SELECT d.name, d.unit, r.id, p.value FROM record r JOIN series d ON d.case_id = r.case_id
 JOIN repeated_sample p ON p.series_id = d.id AND p.record_id = r.id WHERE r.session_id = ? AND p.value IS NOT NULL
