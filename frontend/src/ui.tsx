@@ -188,7 +188,7 @@ export function Choice(props: { label: string; value: string; options: (string |
   return (
     <label class="choice">
       <span>{props.label}</span>
-      <select value={props.value} onChange={(event) => props.onChange((event.target as HTMLSelectElement).value)}>
+      <select aria-label={props.label} value={props.value} onChange={(event) => props.onChange((event.target as HTMLSelectElement).value)}>
         {props.options.map((option) => {
           const [value, text] = typeof option === 'string' ? [option, option] : option;
           return (
