@@ -91,8 +91,8 @@ def data(out: Path, name: str) -> Any:
 
 def case_parts(out: Path, key: str) -> list[Any]:
     """The stretches of a case's records, oldest first."""
-    page = data(out, f"case/{file_id(key)}")
-    return [*([data(out, page["body"])] if page["body"] else []), page["records"]]
+    name = f"case/{file_id(key)}"
+    return [data(out, f"{name}-old"), data(out, name)["records"]]
 
 
 def numbers(packed: Any, count: int) -> list[float | None]:

@@ -22,12 +22,12 @@ FLAGS = [
     "--no-first-run",
     "--disable-background-networking",
 ]
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 CASE = "join%5Bengine%3Ddask%2Csize%3Dlarge%5D"
 SHOTS = {
     "overview": "#/",
     "case": f"#/case/{CASE}?m=wall_s",
     "case-compare": "#/case/sort%5Bn%3D10000000%5D?m=wall_s&a=60.0&b=118.0",
-    "case-parameters": f"#/case/{CASE}?m=wall_s&all=1&log=1",
     "session": "#/session/{last}?case=alm_windows",
     "compare": "#/compare?a=s%3A{older}&b=s%3A{last}",
     "compare-heat": "#/compare?a=r%3A{old_revision}&b=b%3Amain&view=heat",
@@ -70,7 +70,7 @@ def take(page: Page, address: str, target: Path) -> None:
     page.wait_for_selector("html[data-drawn]")
     page.locator(".loading").first.wait_for(state="detached")
     page.wait_for_timeout(400)
-    page.screenshot(path=target, full_page=False)
+    page.screenshot(path=target)
 
 
 def main() -> None:
@@ -87,9 +87,9 @@ def main() -> None:
         sync_playwright() as playwright,
     ):
         site = (args.site or make_site(Path(directory))).resolve()
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for theme in ("light", "dark"):
-            wide = browser.new_page(viewport={"width": 1280, "height": 1000}, color_scheme=theme)
+            wide = browser.new_page(viewport={"width": 1180, "height": 860}, color_scheme=theme)
             found = addresses(wide, site)
             for name, address in found.items():
                 if args.only in (None, name):

@@ -61,6 +61,7 @@ interface Props {
   onPick?: (place: number) => void;
 }
 
+const DENSE = 5000;
 const FONT = '12px system-ui, sans-serif';
 
 export function Chart(props: Props) {
@@ -136,7 +137,8 @@ function options(latest: { current: Props }, width: number): uPlot.Options {
   const bands: uPlot.Band[] = [];
   for (const line of plot.lines) {
     const stroke = colour(line.colour);
-    series.push({ label: line.label, stroke, width: 1.6, spanGaps: true, dash: line.dashed ? [7, 4] : undefined, points: { size: 5, fill: stroke, stroke } });
+    // Lines of one pixel are several times as fast to draw, and of very many points no more is seen anyway.
+    series.push({ label: line.label, stroke, width: plot.x.length > DENSE ? 1 / devicePixelRatio : 1.6, spanGaps: true, dash: line.dashed ? [7, 4] : undefined, points: plot.x.length > DENSE ? { show: false } : { size: 5, fill: stroke, stroke } });
     if (line.low && line.high) {
       const at = series.length;
       series.push({ show: true, stroke: 'transparent', width: 0, points: { show: false }, spanGaps: true });

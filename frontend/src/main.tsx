@@ -5,14 +5,14 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import './style.css';
 import { load, loaded } from './data';
 import { useLive } from './live';
-import type { Overview } from './model';
+import { loadCase, preloadSessions, type Overview } from './model';
 import { CasePage } from './pages/case';
 import { CasesPage } from './pages/cases';
 import { ComparePage } from './pages/compare';
 import { OverviewPage } from './pages/overview';
 import { SessionPage } from './pages/session';
 import { SessionsPage } from './pages/sessions';
-import { go, link, useRoute, type Route } from './router';
+import { go, link, parse, useRoute, type Route } from './router';
 import { toggleTheme, useTheme } from './theme';
 import { Failed, Loading } from './ui';
 
@@ -128,6 +128,12 @@ function Page(props: { route: Route; overview: Overview; version: string; runnin
   return <OverviewPage overview={overview} running={props.running} />;
 }
 
+// A page of a case needs four files: they are asked for at once, before anything is drawn.
+const first = parse(location.hash).path;
+if (first[0] === 'case' && first[1] !== undefined) {
+  void loadCase(first[1]).catch(() => undefined);
+  preloadSessions(loaded<Overview>('overview')?.sessions ?? []);
+}
 render(<App />, document.getElementById('app') as HTMLElement);
 // Two frames later everything is on the screen; tests and the scale benchmark wait for this.
 requestAnimationFrame(() => requestAnimationFrame(() => (document.documentElement.dataset.drawn = '1')));

@@ -127,7 +127,6 @@ interface CaseFile {
   kinds: { version: string; variant: string }[];
   epochs: { at: string; why: string }[];
   findings: Finding[];
-  body: string | null;
   records: PackedRecords;
 }
 
@@ -173,10 +172,9 @@ export const STATUS: Record<string, string> = {
 };
 
 export async function loadCase(key: string): Promise<CaseData> {
-  const file = await load<CaseFile>(`case/${fileId(key)}`);
-  const parts = [file.records];
-  if (file.body) parts.unshift(await load<PackedRecords>(file.body));
-  return join(file, parts);
+  const name = `case/${fileId(key)}`;
+  const [file, old] = await Promise.all([load<CaseFile>(name), load<PackedRecords>(`${name}-old`)]);
+  return join(file, old.n ? [old, file.records] : [file.records]);
 }
 
 function join(file: CaseFile, parts: PackedRecords[]): CaseData {
@@ -272,6 +270,14 @@ export function samplesOf(column: Column, place: number): Float64Array {
 }
 
 const SHARD = 512;
+const MOST_PRELOADED = 6;
+
+/** Begin to load what nearly every page of a case needs, before it is known which sessions it has. */
+export function preloadSessions(newest: Session[]): void {
+  const last = newest.reduce((most, session) => Math.max(most, session.number), 0);
+  const shards = Math.floor(last / SHARD) + 1;
+  if (newest.length && shards <= MOST_PRELOADED) void loadSessions(Array.from({ length: shards }, (_, shard) => shard * SHARD)).catch(() => undefined);
+}
 
 /** The sessions of these numbers. */
 export async function loadSessions(wanted: Iterable<number>): Promise<Map<number, Session>> {

@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from dashboard_browser import FLAGS, PATIENCE_MS, Watched, watch
 from dashboard_site import build_site, make_history
 
-CHROMIUM = shutil.which("chromium")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 @pytest.fixture(autouse=True)

@@ -25,7 +25,8 @@ interface Loaded {
 async function loadAll(name: string, all: boolean): Promise<Loaded> {
   const [data, environments] = await Promise.all([loadCase(name), loadEnvironments()]);
   const siblings = all ? await loadSiblings(data) : [];
-  const wanted = new Set([data, ...siblings].flatMap((one) => [...one.session]));
+  const wanted = new Set<number>();
+  for (const one of [data, ...siblings]) for (const number of one.session) wanted.add(number);
   return { data, siblings, environments, sessions: await loadSessions(wanted) };
 }
 

@@ -111,7 +111,7 @@ class Builder:
         if told == known:
             self.built.kept_cases += 1
             return
-        if split and (told["body"], told["split"]) != (known.get("body"), known.get("split")):
+        if (told["body"], told["split"]) != (known.get("body"), known.get("split")):
             self._write(f"case/{name}-old", self._pages.case_body(group, split))
         self._write(f"case/{name}", self._pages.case(group, split))
         self.built.cases += 1
@@ -174,10 +174,8 @@ class Builder:
 
 
 def _files_of(manifest: Manifest) -> Iterator[str]:
-    for name, told in manifest.cases.items():
-        yield f"data/case/{name}.js"
-        if told["split"]:
-            yield f"data/case/{name}-old.js"
+    for name in manifest.cases:
+        yield from (f"data/case/{name}.js", f"data/case/{name}-old.js")
     for ident, told in manifest.sessions.items():
         yield f"data/session/{ident}.js"
         yield from (f"data/files/{ident}/{place}.js" for place in told["files"])

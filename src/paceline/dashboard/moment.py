@@ -50,10 +50,16 @@ class Moment:
         if kind == "environments":
             return [list(row) for row in self._pages.frame.environments]
         if kind == "case":
-            return self._pages.case(self._groups[rest], 0) if rest in self._groups else None
+            return self._case(rest)
         if kind == "session":
             return self._session_page(rest)
         return self._side(kind, rest)
+
+    def _case(self, name: str) -> Any:
+        group = self._groups.get(name.removesuffix("-old"))
+        if group is None:
+            return None
+        return self._pages.case_body(group, 0) if name.endswith("-old") else self._pages.case(group, 0)
 
     def _side(self, kind: str, rest: str) -> Any:
         if kind == "files":

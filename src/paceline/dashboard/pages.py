@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from paceline.dashboard.case_pages import pack_case
-from paceline.dashboard.encoding import file_id
 from paceline.dashboard.frame import Frame, Head, Options
 from paceline.dashboard.overview import Overview, Summaries
 from paceline.dashboard.run_files import find_directory, run_files
@@ -49,12 +48,11 @@ class Pages:
             "kinds": [{"version": version, "variant": variant} for _, version, variant in group.rows],
             "epochs": [{"at": at, "why": why} for at, why in sorted(epochs)],
             "findings": self.frame.verdicts.of_case(group.key),
-            "body": f"case/{file_id(group.key)}-old" if split else None,
             "records": pack_case(group, columns),
         }
 
     def case_body(self, group: CaseGroup, split: int) -> dict[str, Any]:
-        """A case's records up to a number."""
+        """A case's records up to a number; there for each case, so that a page can load both files at once."""
         with self._database.reading():
             return pack_case(group, read_case(self._database, group, 0, split))
 
