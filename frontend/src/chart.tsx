@@ -158,7 +158,7 @@ function options(latest: { current: Props }, width: number): uPlot.Options {
       y: { distr: view.log ? 3 : 1, range: yRange(view) },
     },
     axes: [
-      { stroke: ink, font: FONT, grid: { show: false }, ticks: grid, values: (_, places) => labels(plot, places), space: 90, incrs: plot.isTime ? undefined : [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000] },
+      { stroke: ink, font: FONT, size: 38, grid: { show: false }, ticks: grid, values: (_, places) => labels(plot, places), space: 90, incrs: plot.isTime ? undefined : [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000] },
       { stroke: ink, font: FONT, grid, ticks: { show: false }, size: 78, values: (_, values) => values.map((value) => (value === null ? '' : quantity(value, plot.unit))) },
     ],
     hooks: {

@@ -18,6 +18,8 @@ export function CasesPage({ route }: { route: Route }) {
     .map((_, at) => at)
     .filter((at) => wanted.every((word) => texts[at].includes(word)))
     .filter((at) => !query.tag || index.tags[at].includes(index.tag_names.indexOf(query.tag)))
+    // Those whose very name is meant come first.
+    .sort((a, b) => Number(!named(index.case[a], wanted)) - Number(!named(index.case[b], wanted)))
     .filter((at) => !query.status || (query.status === 'passed') === (index.status[at] === 'p'));
   return (
     <>
@@ -49,6 +51,8 @@ export function CasesPage({ route }: { route: Route }) {
     </>
   );
 }
+
+const named = (name: string, wanted: string[]) => wanted.every((word) => name.toLowerCase().includes(word));
 
 function searchable(index: SearchIndex, name: string, at: number): string {
   const metrics = index.metrics[at].map((metric) => `metric:${index.metric_names[metric]}`);

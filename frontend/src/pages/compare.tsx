@@ -3,13 +3,14 @@
 import { useMemo } from 'preact/hooks';
 import { saveCsv, saveJson } from '../export';
 import { moment, percent, plural, quantity, ratio, short } from '../format';
-import { lastAttempts, loadEnvironments, loadSession, loadSessions, samplesOf, type EnvironmentHead, type Overview, type Session, type SessionData } from '../model';
+import { lastAttempts, loadEnvironments, loadSession, loadSessions, primary, samplesOf, type EnvironmentHead, type Overview, type Session, type SessionData } from '../model';
 import { useQuery, type Route } from '../router';
 import { Scatter } from '../scatter';
 import { compare, median, type Comparison } from '../stats';
 import { caseLink, Choice, Effect, Failed, Loading, plain, Table, useLoaded } from '../ui';
 
 const MOST_SESSIONS = 12;
+const MOST_TRIALS = 200;
 
 interface Side {
   text: string;
@@ -47,7 +48,7 @@ export function ComparePage({ route, overview }: { route: Route; overview: Overv
         </button>
         <Choice label="Candidate" value={b} options={withOwn(choices, b)} onChange={(value) => change({ b: value })} />
       </div>
-      <Result key={`${a} ${b}`} a={sideOf(a, sessions)} b={sideOf(b, sessions)} query={query} change={change} />
+      <Result key={`${a} ${b}`} a={sideOf(a, sessions)} b={sideOf(b, sessions)} sessions={sessions} query={query} change={change} />
     </>
   );
 }
@@ -63,13 +64,30 @@ type Option = [value: string, text: string];
 
 function choicesOf(sessions: Session[]): Option[] {
   const unique = (values: (string | undefined)[]) => [...new Set(values.filter((value): value is string => Boolean(value)))];
+  const nights = sessions.filter((one) => one.kind !== 'ab');
   return [
-    ...sessions.slice(0, 200).map((one): Option => [`s:${one.id}`, `${plain(one.name)} · ${moment(one.started)}`]),
-    ...sessions.slice(0, 200).flatMap((one) => (one.variants ?? []).map((arm): Option => [`v:${one.id}:${arm}`, `arm ${plain(arm)} of ${plain(one.name)}`])),
-    ...unique(sessions.map((one) => one.branch)).slice(0, 50).map((branch): Option => [`b:${branch}`, `branch ${plain(branch)}, last ${MOST_SESSIONS} sessions`]),
-    ...unique(sessions.map((one) => one.revision)).slice(0, 200).map((revision): Option => [`r:${revision}`, `revision ${short(revision)}`]),
+    ...nights.slice(0, 200).map((one): Option => [`s:${one.id}`, `${plain(one.name)} · ${moment(one.started)}`]),
+    ...experimentsOf(sessions).flatMap(([name, arms]) => arms.map((arm): Option => [armSide(name, arm), `arm ${plain(arm)} of ${plain(name)}`])),
+    ...unique(nights.map((one) => one.branch)).slice(0, 50).map((branch): Option => [`b:${branch}`, `branch ${plain(branch)}, last ${MOST_SESSIONS} sessions`]),
+    ...unique(nights.map((one) => one.revision)).slice(0, 200).map((revision): Option => [`r:${revision}`, `revision ${short(revision)}`]),
   ];
 }
+
+/** A/B tests with their arms, in the order they came up: the first that ran is the baseline more often than not. */
+function experimentsOf(sessions: Session[]): [name: string, arms: string[]][] {
+  const found = new Map<string, Set<string>>();
+  for (const one of [...sessions].reverse()) {
+    if (!one.variants?.length) continue;
+    const name = experimentOf(one);
+    const arms = found.get(name) ?? new Set<string>();
+    one.variants.forEach((arm) => arms.add(arm));
+    found.set(name, arms);
+  }
+  return [...found].map(([name, arms]) => [name, [...arms]]);
+}
+
+const experimentOf = (one: Session) => (one.kind === 'ab' && one.name.includes('/') ? one.name.slice(0, one.name.lastIndexOf('/')) : one.name);
+const armSide = (experiment: string, arm: string) => `v:${JSON.stringify([experiment, arm])}`;
 
 const withOwn = (choices: Option[], value: string): Option[] => (choices.some(([one]) => one === value) ? choices : [[value, plain(value)], ...choices]);
 
@@ -78,18 +96,32 @@ function sideOf(text: string, sessions: Session[]): Side {
   const rest = text.slice(2);
   if (kind === 'b') return { text, sessions: sessions.filter((one) => one.branch === rest).slice(0, MOST_SESSIONS), variant: null };
   if (kind === 'r') return { text, sessions: sessions.filter((one) => one.revision === rest).slice(0, MOST_SESSIONS), variant: null };
-  const [id, ...arm] = rest.split(':');
-  return { text, sessions: sessions.filter((one) => one.id === id), variant: kind === 'v' ? arm.join(':') : null };
+  if (kind === 'v') {
+    const [experiment, arm] = armOf(rest);
+    return { text, sessions: sessions.filter((one) => experimentOf(one) === experiment && one.variants?.includes(arm)).slice(0, MOST_TRIALS), variant: arm };
+  }
+  return { text, sessions: sessions.filter((one) => one.id === rest), variant: null };
+}
+
+function armOf(text: string): [experiment: string, arm: string] {
+  try {
+    const found: unknown = JSON.parse(text);
+    if (Array.isArray(found)) return [String(found[0]), String(found[1])];
+  } catch {
+    // an address that somebody wrote by hand
+  }
+  return ['', ''];
 }
 
 interface ResultProps {
   a: Side;
   b: Side;
+  sessions: Session[];
   query: Record<string, string>;
   change: (changes: Record<string, string | undefined>) => void;
 }
 
-function Result({ a, b, query, change }: ResultProps) {
+function Result({ a, b, sessions, query, change }: ResultProps) {
   const { value, error } = useLoaded(
     async () => ({ sides: await Promise.all([a, b].map((side) => Promise.all(side.sessions.map((one) => loadSession(one.id))))), heads: await loadEnvironments() }),
     [a.text, b.text],
@@ -128,7 +160,8 @@ function Result({ a, b, query, change }: ResultProps) {
       </div>
       {a.sessions.length === 1 && b.sessions.length === 1 && a.variant === null && <p class="soft">One session a side: what differs from session to session by itself is not in the intervals. A branch, or several sessions of a revision, tell more.</p>}
       {view === 'table' && <Comparisons rows={rows} />}
-      {view === 'heat' && <HeatMap rows={rows} />}
+      {view === 'heat' && a.variant === null && <HeatMap rows={rows} />}
+      {view === 'heat' && a.variant !== null && <ArmsMap baseline={a} sessions={sessions} metric={query.m} />}
       {view === 'scatter' && <Scatter sides={value.sides} names={['baseline', 'candidate']} query={query} change={change} />}
     </>
   );
@@ -261,6 +294,31 @@ function Interval({ row, reach }: { row: Compared; reach: number }) {
         <circle cx={x(row.ratio)} cy="9" r="4" />
       </svg>
     </span>
+  );
+}
+
+/** All arms of an A/B test beside its baseline, the null arm among them: what it shows is chance. */
+function ArmsMap({ baseline, sessions, metric }: { baseline: Side; sessions: Session[]; metric?: string }) {
+  const [experiment] = armOf(baseline.text.slice(2));
+  const arms = (experimentsOf(sessions).find(([name]) => name === experiment)?.[1] ?? []).filter((arm) => arm !== baseline.variant);
+  const sides = arms.map((arm) => sideOf(armSide(experiment, arm), sessions));
+  const { value, error } = useLoaded(
+    async () => ({ all: await Promise.all([baseline, ...sides].map((side) => Promise.all(side.sessions.map((one) => loadSession(one.id))))), heads: await loadEnvironments() }),
+    [baseline.text],
+  );
+  if (error) return <Failed error={error} />;
+  if (!value) return <Loading />;
+  const found = sides.map((side, at) => compareSides(baseline, value.all[0], side, value.all[at + 1], value.heads).compared.filter((one) => one.direction));
+  const names = [...new Set(found.flat().map((one) => one.metric))];
+  const shown = metric ?? primary(names.map((name) => ({ name, direction: 'x' })))?.name ?? '';
+  const rows = found.flatMap((several, at) => several.filter((one) => one.metric === shown).map((one) => ({ ...one, metric: arms[at] })));
+  return (
+    <>
+      <p class="soft">
+        {plain(shown)} of each arm beside {plain(baseline.variant ?? '')}. Runs are not paired here; <code>paceline ab</code> pairs them and sees smaller differences.
+      </p>
+      <HeatMap rows={rows} />
+    </>
   );
 }
 

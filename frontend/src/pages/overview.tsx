@@ -72,7 +72,7 @@ function Empty() {
 }
 
 function Tiles({ overview, worse, better }: { overview: Overview; worse: number; better: number }) {
-  const last = overview.sessions[0];
+  const last = overview.sessions.find((one) => one.kind !== 'ab');
   const counts = last?.counts ?? {};
   const total = Object.values(counts).reduce((sum, count) => sum + count, 0);
   const passed = counts.passed ?? 0;

@@ -35,7 +35,8 @@ def badge_files(overview: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
 
 
 def _session_badge(sessions: list[Mapping[str, Any]]) -> bytes:
-    counts: Mapping[str, int] = sessions[0].get("counts", {}) if sessions else {}
+    nights = [session for session in sessions if session.get("kind") != "ab"]
+    counts: Mapping[str, int] = nights[0].get("counts", {}) if nights else {}
     total, passed = sum(counts.values()), counts.get("passed", 0)
     if not total:
         return badge("benchmarks", "no results", _GREY)

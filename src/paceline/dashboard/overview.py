@@ -12,6 +12,8 @@ from paceline.history.columns import (
     LAST,
     CaseGroup,
     Columns,
+    Ints,
+    Marks,
     RecordRow,
     read_case,
     read_case_records,
@@ -22,6 +24,8 @@ from paceline.history.database import Database
 from paceline.model import Status
 from paceline.record.events import utc_now
 
+EXPERIMENT = "ab"
+"""The kind of session that is a trial of an A/B test: no night, and no reason to call a case broken."""
 SESSIONS_SHOWN = 60
 ROWS_SHOWN = 200
 SPARKS_SHOWN = 60
@@ -49,6 +53,7 @@ class Overview:
 
     def page(self, summaries: Summaries) -> dict[str, Any]:
         newest = self._frame.newest()
+        nights = [head for head in newest if head.kind != EXPERIMENT]
         return {
             "title": self._options.title,
             "made_at": utc_now(),
@@ -62,7 +67,7 @@ class Overview:
             "more_findings": max(0, len(self._frame.verdicts.findings) - FINDINGS_SHOWN),
             "unsearched": self._frame.verdicts.unsearched,
             "broken": list(self._broken()),
-            "last": self._last_night(newest[0]) if newest else None,
+            "last": self._last_night(nights[0]) if nights else None,
             "environments": [list(row) for row in self._frame.environments],
         }
 
@@ -76,10 +81,10 @@ class Overview:
             "records": len(self._frame.marks.ids),
         }
 
-    def latest(self) -> dict[str, RecordRow]:
-        """The last record of each case, by the start of its session."""
-        marks = self._frame.marks
-        order = np.lexsort((marks.ids, self._ranks, marks.cases))
+    def latest(self, *, trials: bool = True) -> dict[str, RecordRow]:
+        """The last record of each case, by the start of its session; with or without the trials of experiments."""
+        marks = self._frame.marks if trials else self._without_trials()
+        order = np.lexsort((marks.ids, self._ranks[marks.sessions], marks.cases))
         cases = marks.cases[order]
         is_last = np.append(cases[1:] != cases[:-1], True)[: len(cases)]
         with self._database.reading():
@@ -91,9 +96,15 @@ class Overview:
                 found[key] = row
         return found
 
+    def _without_trials(self) -> Marks:
+        trials = [head.number for head in self._frame.sessions.values() if head.kind == EXPERIMENT]
+        return self._frame.marks.of(~np.isin(self._frame.marks.sessions, trials))
+
     def _broken(self) -> Iterator[dict[str, Any]]:
         """Cases whose last record is no good, with the first session of that; the newest break first."""
-        bad = [(key, row) for key, row in self.latest().items() if Status(row.status) not in _FINE]
+        bad = [
+            (key, row) for key, row in self.latest(trials=False).items() if Status(row.status) not in _FINE
+        ]
         bad.sort(key=lambda item: item[1].started_at, reverse=True)
         for key, row in bad[:BROKEN_SHOWN]:
             yield {"case": key, "status": row.status, "reason": row.reason or "", **self._since(key)}
@@ -101,6 +112,7 @@ class Overview:
     def _since(self, key: str) -> dict[str, Any]:
         with self._database.reading():
             rows = read_case_records(self._database, self._groups[key])
+        rows = [row for row in rows if self._frame.sessions[row.session].kind != EXPERIMENT]
         rows.sort(key=lambda row: (row.started_at, row.id))
         last_good = max((place for place, row in enumerate(rows) if Status(row.status) in _FINE), default=-1)
         first_bad = self._frame.sessions[rows[last_good + 1].session]
@@ -168,12 +180,12 @@ class Overview:
             return read_case(self._database, group, after, LAST)
 
 
-def _ranks(frame: Frame) -> Any:
-    """For each record the place of its session among all by their start."""
+def _ranks(frame: Frame) -> Ints:
+    """For the number of each session its place among all by their start."""
     numbers = [head.number for head in reversed(frame.newest())]
     table = np.zeros(max(numbers, default=0) + 1, dtype=np.int64)
     table[numbers] = np.arange(len(numbers))
-    return table[frame.marks.sessions] if len(numbers) else frame.marks.sessions
+    return table
 
 
 def _primary_of_each(columns: Columns) -> Sequence[Any]:

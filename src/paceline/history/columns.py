@@ -34,6 +34,15 @@ class Marks:
     sessions: Ints
     digests: Ints
 
+    def of(self, chosen: NDArray[np.bool_]) -> "Marks":
+        """The marks of some of the records."""
+        return Marks(
+            ids=self.ids[chosen],
+            cases=self.cases[chosen],
+            sessions=self.sessions[chosen],
+            digests=self.digests[chosen],
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseGroup:
