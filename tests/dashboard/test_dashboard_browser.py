@@ -10,10 +10,11 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from dashboard_browser import Watched, serious, watch
-from dashboard_site import NIGHTS, STEP, build_site
+from dashboard_site import NIGHTS, STEP, WOBBLE, build_site
 from paceline.history import open_store
 from paceline.judge import compare
-from stored_records import session
+from paceline.model import Status
+from stored_records import ENVIRONMENT, case, record, session
 
 SLOW = quote("slow[n=1]", safe="")
 
@@ -233,3 +234,26 @@ def test_an_empty_history_and_a_lost_address_say_what_to_do(watched: Watched, tm
     page = watched.open(f"{address}#/case/never")
     expect(page.get_by_role("alert")).to_contain_text("could not be loaded")
     watched.complaints.clear()  # the browser says that the file is not there
+
+
+def test_the_arms_of_an_experiment_stand_side_by_side(watched: Watched, tmp_path: Path) -> None:
+    with open_store(tmp_path / "benchmark.db") as store:
+        for trial in range(12):
+            arm = ("main", "null", "slower")[trial % 3]
+            value = (1.2 if arm == "slower" else 1.0) * (1 + WOBBLE[trial % len(WOBBLE)])
+            info = session(trial, name=f"duel/trial-{trial}", kind="ab")
+            case_of_arm = case("sort", variant=arm)
+            failed = {"status": Status.FAILED, "metrics": {}} if trial == 11 else {}
+            store.add(info, ENVIRONMENT, [record("sort", value, number=trial, case=case_of_arm, **failed)])
+    build_site(tmp_path / "benchmark.db", tmp_path / "out")
+    address = f"{(tmp_path / 'out').as_uri()}/index.html"
+    page = watched.open(address)
+    expect(page.locator(".tile", has_text="broken")).to_contain_text("0")  # a trial is no night
+    page = watched.open(f"{address}#/compare")
+    page.get_by_label("Baseline").select_option(label="arm main of duel")
+    page.get_by_label("Candidate").select_option(label="arm slower of duel")
+    expect(page.locator("tbody tr").first).to_contain_text("worse")
+    page.get_by_label("Show").select_option("heat")
+    expect(page.locator("table.heat thead")).to_contain_text("null")
+    expect(page.locator("table.heat tbody tr")).to_have_count(1)
+    expect(page.locator("table.heat tbody td[class*='worse-']:not(.worse-0)")).to_have_count(1)
