@@ -83,11 +83,14 @@ def build_command(
     from paceline.dashboard.build import build
     from paceline.dashboard.frame import Options
     from paceline.dashboard.verdicts import read_verdicts
+    from paceline.history.columns import read_marks
 
     options = Options(title=title, results=results, files_of=files_of)
     with opened(db, options) as store:
-        verdicts = read_verdicts(store, chosen_repository(repo))
-        built = build(store, out, options, verdicts)
+        with store.database.reading():
+            marks = read_marks(store.database)
+        verdicts = read_verdicts(store, chosen_repository(repo), marks)
+        built = build(store, out, options, verdicts, marks)
     if verdicts.unsearched:
         cases = count(verdicts.unsearched, "case")
         write(f"{cases} with new records: 'paceline regressions' searches them for changes\n")

@@ -16,7 +16,7 @@ from paceline.dashboard.feed import feed_file
 from paceline.dashboard.frame import Head, Options, Verdicts, read_frame
 from paceline.dashboard.pages import Pages, shards
 from paceline.errors import PacelineError
-from paceline.history.columns import CaseGroup
+from paceline.history.columns import CaseGroup, Marks
 from paceline.history.store import Store
 from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump_plain, load
@@ -57,10 +57,13 @@ class Manifest:
 class Builder:
     """Builds a site from one frame of the history into one directory."""
 
-    def __init__(self, store: Store, out: Path, options: Options, verdicts: Verdicts) -> None:
+    def __init__(
+        self, store: Store, out: Path, options: Options, verdicts: Verdicts, marks: Marks | None
+    ) -> None:
         self._out = out
         self._options = options
-        self._frame = read_frame(store, verdicts)
+        store.database.map_nothing()
+        self._frame = read_frame(store, verdicts, marks)
         self._pages = Pages(store.database, self._frame, options)
         self._old, self._new = read_manifest(out), Manifest()
         self.built = Built()
@@ -103,9 +106,10 @@ class Builder:
     def _case(self, group: CaseGroup) -> None:
         name = file_id(group.key)
         known = self._old.cases.get(name, {})
-        ids = self._frame.ids_of(group)
-        split = self._split(name, known, ids)
-        told = {"split": split, "body": self._mark(ids[ids <= split]), "tail": self._mark(ids[ids > split])}
+        marks = self._frame.of_case(group)
+        split = self._split(name, known, marks)
+        place = int(np.searchsorted(marks.ids, split, side="right"))
+        told = {"split": split, "body": _mark(marks, 0, place), "tail": _mark(marks, place, len(marks.ids))}
         told["meta"] = _digest([group.rows, group.params, self._meta(group)])
         self._new.cases[name] = told
         if told == known:
@@ -116,19 +120,13 @@ class Builder:
         self._write(f"case/{name}", self._pages.case(group, split))
         self.built.cases += 1
 
-    def _split(self, name: str, known: dict[str, Any], ids: Any) -> int:
+    def _split(self, name: str, known: dict[str, Any], marks: Marks) -> int:
         """Up to which number a case's records are in its large file."""
-        last = int(ids[-1]) if len(ids) else 0
         split = int(known.get("split", 0))
-        fresh = int((ids > split).sum())
-        as_it_was = known.get("body") == self._mark(ids[ids <= split])
+        place = int(np.searchsorted(marks.ids, split, side="right"))
+        as_it_was = not split or known.get("body") == _mark(marks, 0, place)
         limit = LONGEST_TAIL + int(name[:4], 16) % LONGEST_TAIL
-        return split if fresh <= limit and (as_it_was or not split) else last
-
-    def _mark(self, ids: Any) -> list[int]:
-        """A mark of these records: how many, and the sum of their digests."""
-        places = np.searchsorted(self._frame.marks.ids, ids)
-        return [len(ids), int(self._frame.marks.digests[places].sum()), int(ids.sum())]
+        return split if len(marks.ids) - place <= limit and as_it_was else int(marks.ids[-1])
 
     def _meta(self, group: CaseGroup) -> Any:
         keys = (group.key, group.key.partition("[")[0])
@@ -136,7 +134,8 @@ class Builder:
 
     def _session(self, head: Head, *, with_files: bool) -> None:
         known = self._old.sessions.get(head.id)
-        mark = [self._mark(self._frame.ids_of_session(head.number)), _digest(head), with_files]
+        own = self._frame.of_session(head.number)
+        mark = [_mark(own, 0, len(own.ids)), _digest(head), with_files]
         if known and known["mark"] == mark:
             self._new.sessions[head.id] = known
             self.built.kept_sessions += 1
@@ -173,6 +172,12 @@ class Builder:
         self._write_bytes(MANIFEST, dump_plain({"format": FORMAT, "version": __version__, **told}))
 
 
+def _mark(marks: Marks, begin: int, end: int) -> list[int]:
+    """A mark of a stretch of records: how many, and the sums of their digests and numbers."""
+    digests, ids = marks.digests[begin:end], marks.ids[begin:end]
+    return [len(ids), int(digests.sum()), int(ids.sum())]
+
+
 def _files_of(manifest: Manifest) -> Iterator[str]:
     for name in manifest.cases:
         yield from (f"data/case/{name}.js", f"data/case/{name}-old.js")
@@ -203,9 +208,9 @@ def read_manifest(out: Path) -> Manifest:
     return Manifest(cases=told["cases"], sessions=told["sessions"], sides=told["sides"])
 
 
-def build(store: Store, out: Path, options: Options, verdicts: Verdicts) -> Built:
+def build(store: Store, out: Path, options: Options, verdicts: Verdicts, marks: Marks | None = None) -> Built:
     """Write the site into a directory, or bring the one that is there up to date."""
     try:
-        return Builder(store, out, options, verdicts).build()
+        return Builder(store, out, options, verdicts, marks).build()
     except OSError as error:
         raise PacelineError(f"cannot write the dashboard to {out}: {error.strerror or error}") from error

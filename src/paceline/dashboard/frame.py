@@ -80,16 +80,14 @@ class Frame:
     by_case: Mapping[int, Ints] = field(default_factory=dict)
     by_session: Mapping[int, Ints] = field(default_factory=dict)
 
-    def ids_of(self, group: CaseGroup) -> Ints:
-        """The numbers of a case's records, in order."""
-        parts = [self.by_case[row[0]] for row in group.rows if row[0] in self.by_case]
-        if not parts:
-            return np.zeros(0, dtype=np.int64)
-        return parts[0] if len(parts) == 1 else np.sort(np.concatenate(parts))
+    def of_case(self, group: CaseGroup) -> Marks:
+        """The marks of a case's records, in order."""
+        places = [self.by_case[row[0]] for row in group.rows if row[0] in self.by_case]
+        return self.marks.at(np.sort(np.concatenate([_NONE, *places])))
 
-    def ids_of_session(self, number: int) -> Ints:
-        """The numbers of a session's records, in order."""
-        return self.by_session.get(number, np.zeros(0, dtype=np.int64))
+    def of_session(self, number: int) -> Marks:
+        """The marks of a session's records, in order."""
+        return self.marks.at(self.by_session.get(number, _NONE))
 
     def pack_head(self, head: Head) -> dict[str, Any]:
         """A session for a list; `place` is that of its revision in the order of commits."""
@@ -106,11 +104,11 @@ class Frame:
         return sorted(self.sessions.values(), key=lambda head: (head.started_at, head.number), reverse=True)
 
 
-def read_frame(store: Store, verdicts: Verdicts) -> Frame:
-    """Read what all pages need."""
+def read_frame(store: Store, verdicts: Verdicts, marks: Marks | None = None) -> Frame:
+    """Read what all pages need; marks that were read before need not be read again."""
     database = store.database
     with database.reading():
-        marks = read_marks(database)
+        marks = read_marks(database) if marks is None else marks
         groups = read_groups(database)
         heads = [Head(**_named(row)) for row in read_session_heads(database)]
         environments = read_environment_heads(database)
@@ -120,7 +118,7 @@ def read_frame(store: Store, verdicts: Verdicts) -> Frame:
     for epoch in store.epochs():
         epochs.setdefault(epoch.case_key, []).append((epoch.at, epoch.why))
     _check_files(groups)
-    by_case = _grouped(marks.cases, marks.ids)
+    by_case = _grouped(marks.cases)
     return Frame(
         marks=marks,
         groups=[group for group in groups if any(row[0] in by_case for row in group.rows)],
@@ -131,7 +129,7 @@ def read_frame(store: Store, verdicts: Verdicts) -> Frame:
         verdicts=verdicts,
         sources=sources,
         by_case=by_case,
-        by_session=_grouped(marks.sessions, marks.ids),
+        by_session=_grouped(marks.sessions),
     )
 
 
@@ -146,12 +144,15 @@ def _named(row: Sequence[Any]) -> dict[str, Any]:
     return {**fields, "id": bytes(fields["id"]).hex()}
 
 
-def _grouped(owners: Ints, ids: Ints) -> dict[int, Ints]:
-    """The numbers of the records of each case, or of each session."""
+def _grouped(owners: Ints) -> dict[int, Ints]:
+    """For each case, or each session, the places of its records among the marks."""
     order = np.argsort(owners, kind="stable")
     found, starts = np.unique(owners[order], return_index=True)
-    parts = np.split(ids[order], starts[1:])
+    parts = np.split(order, starts[1:])
     return {int(owner): part for owner, part in zip(found, parts, strict=bool(len(found)))}
+
+
+_NONE = np.zeros(0, dtype=np.int64)
 
 
 def _check_files(groups: Sequence[CaseGroup]) -> None:

@@ -8,6 +8,7 @@ from paceline.dashboard.overview import SESSIONS_SHOWN
 from paceline.dashboard.pages import Pages
 from paceline.dashboard.verdicts import read_verdicts
 from paceline.findings.commits import Repository
+from paceline.history.columns import read_marks
 from paceline.history.store import Store
 
 _STATE = """
@@ -28,7 +29,9 @@ class Moment:
 
     def __init__(self, store: Store, options: Options, repository: Repository | None, version: str) -> None:
         self.version = version
-        frame = read_frame(store, read_verdicts(store, repository))
+        with store.database.reading():
+            marks = read_marks(store.database)
+        frame = read_frame(store, read_verdicts(store, repository, marks), marks)
         self._pages = Pages(store.database, frame, options)
         self._groups = {file_id(group.key): group for group in frame.groups}
         self._heads = {head.id: head for head in frame.sessions.values()}

@@ -9,7 +9,6 @@ from paceline import __version__
 from paceline.dashboard.case_pages import STATUS_LETTERS, primary
 from paceline.dashboard.frame import Frame, Head, Options
 from paceline.history.columns import (
-    LAST,
     CaseGroup,
     Columns,
     Ints,
@@ -98,7 +97,7 @@ class Overview:
 
     def _without_trials(self) -> Marks:
         trials = [head.number for head in self._frame.sessions.values() if head.kind == EXPERIMENT]
-        return self._frame.marks.of(~np.isin(self._frame.marks.sessions, trials))
+        return self._frame.marks.at(~np.isin(self._frame.marks.sessions, trials))
 
     def _broken(self) -> Iterator[dict[str, Any]]:
         """Cases whose last record is no good, with the first session of that; the newest break first."""
@@ -174,10 +173,8 @@ class Overview:
         }
 
     def _tail(self, group: CaseGroup, points: int) -> Columns:
-        ids = self._frame.ids_of(group)
-        after = int(ids[-points - 1]) if len(ids) > points else 0
         with self._database.reading():
-            return read_case(self._database, group, after, LAST)
+            return read_case(self._database, group, self._frame.of_case(group).ids[-points:])
 
 
 def _ranks(frame: Frame) -> Ints:

@@ -9,7 +9,7 @@ from paceline.dashboard.overview import Overview, Summaries
 from paceline.dashboard.run_files import find_directory, run_files
 from paceline.dashboard.search_index import search_index
 from paceline.dashboard.session_pages import session_page
-from paceline.history.columns import LAST, CaseGroup, read_case, read_environment, read_source
+from paceline.history.columns import CaseGroup, read_case, read_environment, read_source
 from paceline.history.database import Database
 from paceline.model import Case, CaseKind
 from paceline.record.codec import load
@@ -39,8 +39,9 @@ class Pages:
             *self.frame.epochs.get(group.key, ()),
             *self.frame.epochs.get(group.key.partition("[")[0], ()),
         }
+        ids = self.frame.of_case(group).ids
         with self._database.reading():
-            columns = read_case(self._database, group, split, LAST)
+            columns = read_case(self._database, group, ids[ids > split])
         return {
             "case": group.key,
             "entry": group.entry,
@@ -53,8 +54,9 @@ class Pages:
 
     def case_body(self, group: CaseGroup, split: int) -> dict[str, Any]:
         """A case's records up to a number; there for each case, so that a page can load both files at once."""
+        ids = self.frame.of_case(group).ids
         with self._database.reading():
-            return pack_case(group, read_case(self._database, group, 0, split))
+            return pack_case(group, read_case(self._database, group, ids[ids <= split]))
 
     def session(self, head: Head) -> tuple[dict[str, Any], dict[str, Any]]:
         return session_page(self._database, self.frame, head)

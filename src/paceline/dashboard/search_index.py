@@ -23,7 +23,7 @@ def search_index(database: Database, frame: Frame, latest: Mapping[str, RecordRo
     }
     return {
         "case": [group.key for group in groups],
-        "records": [len(frame.ids_of(group)) for group in groups],
+        "records": [len(frame.of_case(group).ids) for group in groups],
         "status": letters(rows),
         "last": [row.started_at for row in rows],
         "metrics": [

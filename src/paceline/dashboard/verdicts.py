@@ -5,16 +5,18 @@ from typing import Any
 from paceline.dashboard.frame import Verdicts
 from paceline.findings.commits import Repository
 from paceline.findings.detection import known_places
+from paceline.history.columns import Marks
+from paceline.history.columns import read_marks as read_record_marks
 from paceline.history.findings import Place, StoredFinding, read_findings, read_marks
 from paceline.history.marks import case_marks
 from paceline.history.store import Store
 
 
-def read_verdicts(store: Store, repository: Repository | None = None) -> Verdicts:
+def read_verdicts(store: Store, repository: Repository | None = None, marks: Marks | None = None) -> Verdicts:
     """All findings that stand, the newest first, and the order of the revisions."""
     with store.database.reading():
         found = read_findings(store.database)
-        unsearched = _unsearched(store)
+        unsearched = _unsearched(store, read_record_marks(store.database) if marks is None else marks)
     return Verdicts(
         findings=tuple(pack_finding(one) for one in reversed(found)),
         places=known_places(store, repository),
@@ -22,10 +24,13 @@ def read_verdicts(store: Store, repository: Repository | None = None) -> Verdict
     )
 
 
-def _unsearched(store: Store) -> int:
+def _unsearched(store: Store, marks: Marks) -> int:
     """How many cases have records that no search has looked at."""
+    rows = store.database.rows("SELECT id, key FROM \"case\" WHERE kind = 'entry'")
+    keys: dict[int, str] = dict(rows)
+    sums = [(case, keys[case], *numbers) for case, *numbers in marks.sums() if case in keys]
     searched = {case: mark.rpartition(":")[2] for case, mark in read_marks(store.database).items()}
-    return sum(1 for case, mark in case_marks(store.database).items() if searched.get(case) != mark)
+    return sum(1 for case, mark in case_marks(store.database, sums).items() if searched.get(case) != mark)
 
 
 def pack_finding(one: StoredFinding) -> dict[str, Any]:
