@@ -125,6 +125,10 @@ class Zipped(SimpleHTTPRequestHandler):
         with suppress(BrokenPipeError, ConnectionResetError):  # the page has gone on to another
             self.wfile.write(data)
 
+    def handle(self) -> None:
+        with suppress(ConnectionResetError):
+            super().handle()
+
     def log_message(self, format: str, *args: Any) -> None:
         return
 

@@ -11,7 +11,7 @@ function sourcesDigest() {
     .map((name) => join('src', String(name)).replaceAll('\\', '/'))
     .filter((name) => /\.(tsx?|css)$/.test(name));
   const digest = createHash('sha256');
-  for (const name of ['package-lock.json', 'vite.config.js', ...files].sort()) {
+  for (const name of ['package-lock.json', 'vite.config.js', 'public/early.js', ...files].sort()) {
     digest.update(name + '\0');
     digest.update(readFileSync(name));
   }

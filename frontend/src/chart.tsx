@@ -1,6 +1,6 @@
 // A chart of values over runs or time: lines with bands, what failed, what changed; zoom, pan and keys.
 
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { quantity } from './format';
@@ -72,7 +72,8 @@ export function Chart(props: Props) {
   const now = useTheme();
   const { plot, view } = props;
 
-  useEffect(() => {
+  // Before the browser paints, or the first picture would be an empty box.
+  useLayoutEffect(() => {
     const element = box.current as HTMLDivElement;
     const made = new uPlot(options(latest, element.clientWidth || 600), dataOf(plot), element);
     chart.current = made;

@@ -27,6 +27,16 @@ scope.paceline = {
 };
 early.forEach(take);
 
+type Early = HTMLScriptElement & { failed?: boolean };
+
+/** A file that public/early.js has asked for and that is still on its way. */
+function takeEarly(name: string): Early | undefined {
+  const asked = (self as unknown as { pacelineEarly?: Record<string, Early> }).pacelineEarly;
+  const found = asked?.[name];
+  if (asked) delete asked[name];
+  return found?.failed ? undefined : found;
+}
+
 /** The value of a data file; loaded once, unless `fresh` asks for it again. */
 export function load<T>(name: string, fresh = false): Promise<T> {
   if (!fresh && arrived.has(name)) return Promise.resolve(arrived.get(name) as T);
@@ -34,8 +44,8 @@ export function load<T>(name: string, fresh = false): Promise<T> {
   if (known) return known as Promise<T>;
   const promise = new Promise<unknown>((resolve, reject) => {
     takers.set(name, resolve);
-    const script = document.createElement('script');
-    script.src = `data/${name}.js${fresh ? `?at=${Date.now()}` : ''}`;
+    const early = fresh ? undefined : takeEarly(name);
+    const script = early ?? document.createElement('script');
     script.onerror = () => {
       takers.delete(name);
       reject(new Error(`data/${name}.js could not be loaded`));
@@ -44,6 +54,8 @@ export function load<T>(name: string, fresh = false): Promise<T> {
       script.remove();
       if (takers.has(name)) reject(new Error(`data/${name}.js holds something else`));
     };
+    if (early) return;
+    script.src = `data/${name}.js${fresh ? `?at=${Date.now()}` : ''}`;
     document.head.append(script);
   }).finally(() => waiting.delete(name));
   waiting.set(name, promise);

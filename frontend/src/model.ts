@@ -276,22 +276,22 @@ const MOST_PRELOADED = 6;
 export function preloadSessions(newest: Session[]): void {
   const last = newest.reduce((most, session) => Math.max(most, session.number), 0);
   const shards = Math.floor(last / SHARD) + 1;
-  if (newest.length && shards <= MOST_PRELOADED) void loadSessions(Array.from({ length: shards }, (_, shard) => shard * SHARD)).catch(() => undefined);
+  if (newest.length && shards <= MOST_PRELOADED) void loadSessions(Array.from({ length: shards }, (_, shard) => shard * SHARD), 'heads').catch(() => undefined);
 }
 
-/** The sessions of these numbers. */
-export async function loadSessions(wanted: Iterable<number>): Promise<Map<number, Session>> {
+/** The sessions of these numbers; `heads` have no summaries. */
+export async function loadSessions(wanted: Iterable<number>, kind: 'sessions' | 'heads' = 'sessions'): Promise<Map<number, Session>> {
   const shards = new Set<number>();
   for (const number of wanted) shards.add(Math.floor(number / SHARD));
   const found = new Map<number, Session>();
-  for (const part of await Promise.all([...shards].map((shard) => load<Session[]>(`sessions/${shard}`)))) {
+  for (const part of await Promise.all([...shards].map((shard) => load<Session[]>(`${kind}/${shard}`)))) {
     for (const session of part) found.set(session.number, session);
   }
   return found;
 }
 
 export async function loadEnvironments(): Promise<Map<number, EnvironmentHead>> {
-  const heads = await load<EnvironmentHead[]>('environments');
+  const heads = (await load<Overview>('overview')).environments;
   return new Map(heads.map((head) => [head[0], head]));
 }
 
@@ -332,6 +332,8 @@ export interface SessionPage {
   metrics: PackedMetric[];
   files: number[];
   running?: { case: string; started: string }[];
+  /** Of a session that runs: it is not in the history yet, and numbers its environments by itself. */
+  environments?: EnvironmentHead[];
 }
 
 export interface Check {
@@ -384,6 +386,7 @@ export interface SessionData {
   records: SessionRecord[];
   metrics: Column[];
   running: { case: string; started: string }[];
+  environments?: EnvironmentHead[];
 }
 
 export async function loadSession(id: string, fresh = false): Promise<SessionData> {
@@ -410,7 +413,7 @@ export async function loadSession(id: string, fresh = false): Promise<SessionDat
     files: files.has(i),
   }));
   const packed = { n, metrics: page.metrics } as PackedRecords;
-  return { session: page.session, directory: page.directory, records, metrics: joinMetrics([packed], n), running: page.running ?? [] };
+  return { session: page.session, directory: page.directory, records, metrics: joinMetrics([packed], n), running: page.running ?? [], environments: page.environments };
 }
 
 /** Of each case the last attempt. */

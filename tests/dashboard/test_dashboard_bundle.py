@@ -16,7 +16,7 @@ STATIC = ROOT / "src" / "paceline" / "report" / "static"
 def test_the_bundle_was_built_from_these_sources() -> None:
     names = [*FRONTEND.glob("src/**/*.ts"), *FRONTEND.glob("src/**/*.tsx"), *FRONTEND.glob("src/**/*.css")]
     files = {str(path.relative_to(FRONTEND)): path for path in names}
-    files |= {name: FRONTEND / name for name in ("package-lock.json", "vite.config.js")}
+    files |= {name: FRONTEND / name for name in ("package-lock.json", "vite.config.js", "public/early.js")}
     digest = hashlib.sha256()
     for name in sorted(files):
         digest.update(name.encode() + b"\0" + files[name].read_bytes())
@@ -31,7 +31,7 @@ def test_building_again_gives_the_same_bytes(tmp_path: Path) -> None:
     before = (STATIC / "sources.sha256").read_text()
     subprocess.run(command, cwd=FRONTEND, check=True, capture_output=True)
     assert (STATIC / "sources.sha256").read_text() == before
-    for name in ("app.js", "app.css"):
+    for name in ("app.js", "app.css", "early.js"):
         assert (tmp_path / name).read_bytes() == (STATIC / name).read_bytes(), name
 
 

@@ -82,7 +82,7 @@ def test_it_answers_to_this_machine_only(place: Workplace) -> None:
 def test_pages_are_those_of_the_static_site(place: Workplace) -> None:
     build_site(make_history(place.path / "benchmark.db", nights=3), place.path / "site")
     with serving(place) as port:
-        for name in (f"session/{session(1).id}", "environments", "search"):
+        for name in (f"session/{session(1).id}", "search"):
             served = place.path / "served" / "data" / f"{name}.js"
             served.parent.mkdir(parents=True, exist_ok=True)
             served.write_bytes(ask(port, f"/data/{name}.js")[2])

@@ -27,7 +27,7 @@ async function loadAll(name: string, all: boolean): Promise<Loaded> {
   const siblings = all ? await loadSiblings(data) : [];
   const wanted = new Set<number>();
   for (const one of [data, ...siblings]) for (const number of one.session) wanted.add(number);
-  return { data, siblings, environments, sessions: await loadSessions(wanted) };
+  return { data, siblings, environments, sessions: await loadSessions(wanted, 'heads') };
 }
 
 async function loadSiblings(data: CaseData): Promise<CaseData[]> {
@@ -119,7 +119,7 @@ function MetricView({ metric, loaded, query, change }: MetricProps) {
     return makePlot(drawn, { sessions, environments, time, band });
   }, [data, siblings, metric, time, band, sessions]);
   const view: View = { log: query.log === '1', zero: query.zero === '1', from: number(query.from), to: number(query.to) };
-  const pinned = [query.a, query.b].map((id) => plot.points.findIndex((point) => idOf(plot, point) === id)).filter((at) => at >= 0);
+  const pinned = useMemo(() => [query.a, query.b].filter((id) => id !== undefined).map((id) => plot.points.findIndex((point) => idOf(plot, point) === id)).filter((at) => at >= 0), [plot, query.a, query.b]);
   const pick = (at: number) => {
     const id = idOf(plot, plot.points[at]);
     if (query.a === id) change({ a: query.b, b: undefined });
@@ -155,7 +155,7 @@ function MetricView({ metric, loaded, query, change }: MetricProps) {
 const number = (text: string | undefined) => (text === undefined || text === '' || !Number.isFinite(Number(text)) ? undefined : Number(text));
 
 export function idOf(plot: CasePlot, point: CasePlot['points'][number]): string {
-  const several = new Set(plot.points.slice(0, 2).map((one) => one.drawn)).size > 1;
+  const several = plot.points[0].drawn !== plot.points[plot.points.length - 1].drawn || (plot.points.length > 1 && plot.points[0].drawn !== plot.points[1].drawn);
   return `${point.drawn.data.session[point.place]}.${point.drawn.data.kind[point.place]}${several ? `.${point.drawn.data.key}` : ''}`;
 }
 

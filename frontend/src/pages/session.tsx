@@ -15,7 +15,10 @@ export function SessionPage({ id, route, version, running }: { id: string; route
   const [query, change] = useQuery(route);
   const now = running.find((one) => one.id === id);
   const { value, error } = useLoaded(
-    async () => ({ data: await loadSession(id, now !== undefined), environments: await loadEnvironments().catch(() => new Map<number, EnvironmentHead>()) }),
+    async () => {
+      const data = await loadSession(id, now !== undefined);
+      return { data, environments: data.environments ? new Map(data.environments.map((head) => [head[0], head])) : await loadEnvironments() };
+    },
     [id, version, now?.done, now?.current.map((one) => one.case).join()],
   );
   if (error) return <Failed error={error} />;
@@ -106,7 +109,7 @@ function Shown({ data, environments, query, change, now }: ShownProps) {
           </ul>
         </section>
       )}
-      <Environments data={data} heads={environments} />
+      {!data.environments && <Environments data={data} heads={environments} />}
     </>
   );
 }

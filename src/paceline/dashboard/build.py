@@ -69,18 +69,18 @@ class Builder:
         self.built = Built()
 
     def build(self) -> Built:
-        for path, data in shell():
-            self._write_bytes(path, data)
+        self._write_all(shell(shards=max(shards(self._frame), default=-1) + 1))
         for group in self._frame.groups:
             self._case(group)
         newest = self._frame.newest()
         with_files = {head.id for head in newest[: self._options.files_of]}
         for head in newest:
-            self._session(head, with_files=head.id in with_files)
+            self._session(head, with_files=head.id in with_files and self._pages.has_files(head))
         self._sides()
         summaries = self._new.summaries
         for shard in shards(self._frame):
             self._write(f"sessions/{shard}", self._pages.sessions(shard, summaries))
+            self._write(f"heads/{shard}", self._pages.heads(shard))
         self._write("search", self._pages.search())
         overview = self._pages.overview(summaries)
         self._write("overview", overview)
@@ -152,7 +152,6 @@ class Builder:
         """Environments and sources, which pages load when somebody asks for them."""
         for row in self._frame.environments:
             self._side(f"environment/{row[0]}", row, partial(self._pages.environment, row[0]))
-        self._write("environments", [list(row) for row in self._frame.environments])
         for row in self._frame.sources:
             self._side(f"source/{row[0]}", row, partial(self._pages.source, row[0]))
 

@@ -17,7 +17,7 @@ from paceline.history import Store
 from paceline.record.codec import dump_plain
 from paceline.report.site import shell
 
-_DATA = re.compile(r"data/(overview|search|environments|[a-z]+/[0-9a-f]+(?:-old|/[0-9]+)?)\.js")
+_DATA = re.compile(r"data/(overview|search|[a-z]+/[0-9a-f]+(?:-old|/[0-9]+)?)\.js")
 _EXTRAS = frozenset({"feed.xml", "badges/session.svg", "badges/regressions.svg"})
 
 

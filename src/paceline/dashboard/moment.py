@@ -50,8 +50,6 @@ class Moment:
             return self.overview()
         if kind == "search":
             return self._pages.search()
-        if kind == "environments":
-            return [list(row) for row in self._pages.frame.environments]
         if kind == "case":
             return self._case(rest)
         if kind == "session":
@@ -73,6 +71,8 @@ class Moment:
         if kind == "sessions":
             summaries = {ident: told[1] for ident, told in self._sessions.items()}
             return self._pages.sessions(int(rest), summaries)
+        if kind == "heads":
+            return self._pages.heads(int(rest))
         if kind == "environment":
             return self._pages.environment(int(rest))
         return self._pages.source(int(rest)) if kind == "source" else None

@@ -61,6 +61,10 @@ class Pages:
     def session(self, head: Head) -> tuple[dict[str, Any], dict[str, Any]]:
         return session_page(self._database, self.frame, head)
 
+    def has_files(self, head: Head) -> bool:
+        """Whether a session's own files are within reach."""
+        return find_directory(head.directory, head.name, self._options.results) is not None
+
     def files(self, head: Head, page: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
         """What the files of a session have of each of its records, by the record's place in the session's page."""
         directory = find_directory(head.directory, head.name, self._options.results)
@@ -80,6 +84,10 @@ class Pages:
         numbers = range(shard * SHARD, (shard + 1) * SHARD)
         heads = [self.frame.sessions[number] for number in numbers if number in self.frame.sessions]
         return [{**self.frame.pack_head(head), **summaries.get(head.id, {})} for head in heads]
+
+    def heads(self, shard: int) -> list[dict[str, Any]]:
+        """The same without their summaries, which the page of a case does not need."""
+        return self.sessions(shard, {})
 
     def environment(self, number: int) -> dict[str, Any]:
         with self._database.reading():

@@ -45,7 +45,8 @@ class RunningSessions:
         if kind == "files":
             return next((found for at, found in pages.files(head, page) if str(at) == place), None)
         files = [at for at, _ in pages.files(head, page)]
-        return {**page, "files": files, "running": list(_unfinished(path))}
+        machines = [list(row) for row in pages.frame.environments]
+        return {**page, "files": files, "running": list(_unfinished(path)), "environments": machines}
 
     def _look(self) -> dict[str, Path]:
         results = self._options.results

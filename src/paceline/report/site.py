@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 
-ASSETS = ("app.js", "app.css")
+ASSETS = ("app.js", "app.css", "early.js")
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
@@ -13,7 +13,7 @@ POLICY = (
 """Nothing from outside, no code inside the page, no text turned into code."""
 
 _PAGE = """<!doctype html>
-<html lang="en">
+<html lang="en"{shards}>
 <head>
 <meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="{policy}">
@@ -23,7 +23,8 @@ _PAGE = """<!doctype html>
 <title>Paceline</title>
 <link rel="icon" href="assets/icon.svg" type="image/svg+xml">
 <link rel="stylesheet" href="assets/app.css">
-{feed}<script src="data/overview.js" defer></script>
+{feed}<script src="assets/early.js"></script>
+<script src="data/overview.js" defer></script>
 <script src="assets/app.js" defer></script>
 </head>
 <body{live}>
@@ -40,10 +41,11 @@ ICON = (
 )
 
 
-def index_page(*, live: bool = False) -> bytes:
-    """The page itself; a live one asks its server for news."""
+def index_page(*, live: bool = False, shards: int = 0) -> bytes:
+    """The page itself; a live one asks its server for news. It may say how many files the list of sessions has."""
     feed = '<link rel="alternate" type="application/atom+xml" title="Regressions" href="feed.xml">\n'
-    return _PAGE.format(policy=POLICY, live=' data-live="1"' if live else "", feed=feed).encode()
+    told = {"live": ' data-live="1"' if live else "", "shards": f' data-shards="{shards}"' if shards else ""}
+    return _PAGE.format(policy=POLICY, feed=feed, **told).encode()
 
 
 @cache
@@ -52,8 +54,8 @@ def asset(name: str) -> bytes:
     return ICON.encode() if name == "icon.svg" else (files("paceline.report") / "static" / name).read_bytes()
 
 
-def shell(*, live: bool = False) -> Iterator[tuple[str, bytes]]:
+def shell(*, live: bool = False, shards: int = 0) -> Iterator[tuple[str, bytes]]:
     """All files of the site that hold no data, by their paths."""
-    yield "index.html", index_page(live=live)
+    yield "index.html", index_page(live=live, shards=shards)
     for name in (*ASSETS, "icon.svg"):
         yield f"assets/{name}", asset(name)
