@@ -5,6 +5,7 @@ import signal
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -44,6 +45,10 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     timeout = 30
 
+    def handle(self) -> None:
+        with suppress(ConnectionError):  # a browser that goes away is no news
+            super().handle()
+
     def do_GET(self) -> None:
         self._answer(with_body=True)
 
@@ -56,7 +61,11 @@ class Handler(BaseHTTPRequestHandler):
             self._send(HTTPStatus.FORBIDDEN, b"This server answers to localhost only.\n", "txt", with_body)
             return
         path = unquote(urlsplit(self.path).path).removeprefix("/") or "index.html"
-        data = self.server.made(path)
+        try:
+            data = self.server.made(path)
+        except PacelineError as error:  # the database was moved, or its server has gone
+            self._send(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}\n".encode(), "txt", with_body)
+            return
         if data is None:
             self._send(HTTPStatus.NOT_FOUND, b"There is no such page.\n", "txt", with_body)
         else:
