@@ -14,15 +14,22 @@ DEV := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test lint bench reference lock clean
+.PHONY: help setup demo dashboard pictures test lint bench reference lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(DEV) ## Install Paceline and all that its development needs into .venv
 
-demo: $(CORE) ## Run a small suite and show its report
-	$(BIN)/paceline run examples/quickstart.yaml --results-dir "$(RESULTS)"
+demo: $(CORE) ## Run a small suite, show its report and build its dashboard
+	$(BIN)/paceline run examples/quickstart.yaml --results-dir "$(RESULTS)" --db "$(RESULTS)/benchmark.db"
+	$(BIN)/paceline dashboard build "$(RESULTS)/dashboard" --results "$(RESULTS)" --db "$(RESULTS)/benchmark.db"
+
+dashboard: ## Build the dashboard's bundle from frontend/; needs Node 20 or newer
+	cd frontend && npm ci --no-audit --no-fund && npm run build
+
+pictures: $(DEV) ## Take the pictures of the dashboard in docs/; needs Chromium
+	$(BIN)/python tools/dashboard_pictures.py docs/images/dashboard
 
 # Tests that start Ray or Dask run one at a time and apart: each cluster takes all cores while it comes up.
 test: lint ## Run the checks and all tests

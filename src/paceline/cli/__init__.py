@@ -27,6 +27,7 @@ COMMANDS = {
     "ab": "Run a suite in two or more settings, in turns, until the difference between them is known.",
     "bisect": "Find the commit, or the version of a package, that made a number worse.",
     "nightly": "Run a suite, confirm what got worse, and name the commit that did it.",
+    "dashboard": "Write the history as a site of charts, or show it live.",
     "schema": "Print the JSON Schema of the configuration, the plan, a record or the report.",
     "completion": "Print the script that lets a shell complete paceline's commands and options.",
 }

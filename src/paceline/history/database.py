@@ -100,6 +100,19 @@ class Database:
             while rows := cursor.fetchmany(_AT_ONCE):
                 yield from rows
 
+    def batches(self, sql: str, size: int) -> Iterator[list[Row]]:
+        """The rows of a statement in lists of this many; only within a transaction."""
+        cursor = self._driver.cursor() if self.is_sqlite else self._driver.cursor(name="batches")
+        with closing(cursor):
+            cursor.execute(self._spelled(sql))
+            while rows := cursor.fetchmany(size):
+                yield rows
+
+    def map_nothing(self) -> None:
+        """Read the file block by block: mapped blocks count as memory of ours, and a long read touches them all."""
+        if self.is_sqlite:
+            self.rows("PRAGMA mmap_size = 0")
+
     def many(self, sql: str, rows: Sequence[Row]) -> None:
         """One statement for each row of parameters."""
         if rows:

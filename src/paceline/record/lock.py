@@ -49,6 +49,23 @@ class SessionLock:
             self._fd = None
 
 
+def is_running(session_dir: Path) -> bool:
+    """Whether a runner is at work in a session now; asks in a way that keeps no runner out."""
+    if not _read_small(session_dir / LOCK):
+        return False
+    try:
+        fd = os.open(session_dir / LOCK, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno not in (ENOLCK, EOPNOTSUPP)
+    finally:
+        os.close(fd)
+    return False
+
+
 def stale_run_ids(session_dir: Path) -> list[str]:
     """The marks of commands that a runner, now dead, had started and did not see end."""
     if not _was_abandoned(session_dir):

@@ -1,0 +1,112 @@
+// How the values are spread: all samples of the points shown, before and after each change.
+
+import { useMemo, useState } from 'preact/hooks';
+import type { CasePlot } from './case_plot';
+import type { View } from './chart';
+import { plural, quantity } from './format';
+import { samplesOf, type Column } from './model';
+import { quantile } from './stats';
+import { LINES } from './theme';
+
+interface Part {
+  label: string;
+  colour: string;
+  sorted: Float64Array;
+}
+
+const BINS = 48;
+
+export function Distribution({ plot, view, metric }: { plot: CasePlot; view: View; metric: Column }) {
+  const [open, setOpen] = useState(false);
+  const parts = useMemo(() => (open ? partsOf(plot, view) : []), [plot, view.from, view.to, open]);
+  return (
+    <details class="card" onToggle={(event) => setOpen((event.target as HTMLDetailsElement).open)}>
+      <summary>Distribution</summary>
+      {open && parts.length > 0 && (
+        <>
+          <Histogram parts={parts} metric={metric} />
+          <div class="table-box">
+            <table>
+              <thead>
+                <tr>
+                  <th scope="col">Samples</th>
+                  {['n', 'min', '25 %', 'median', '75 %', 'max', 'spread'].map((head) => (
+                    <th key={head} scope="col" class="number">
+                      {head}
+                    </th>
+                  ))}
+                </tr>
+              </thead>
+              <tbody>
+                {parts.map((part) => {
+                  const cuts = [0, 0.25, 0.5, 0.75, 1].map((share) => quantile(part.sorted, share));
+                  return (
+                    <tr key={part.label}>
+                      <th scope="row">
+                        <i class={`swatch ${part.colour}`} aria-hidden="true" /> {part.label}
+                      </th>
+                      <td class="number">{part.sorted.length}</td>
+                      {cuts.map((cut, at) => (
+                        <td key={at} class="number">
+                          {quantity(cut, metric.unit)}
+                        </td>
+                      ))}
+                      <td class="number">{cuts[2] ? `${(((cuts[3] - cuts[1]) / Math.abs(cuts[2])) * 100).toPrecision(2)} %` : '–'}</td>
+                    </tr>
+                  );
+                })}
+              </tbody>
+            </table>
+          </div>
+        </>
+      )}
+    </details>
+  );
+}
+
+function partsOf(plot: CasePlot, view: View): Part[] {
+  const cuts = [...plot.changes.map((change) => change.to), ...plot.epochs.map((epoch) => epoch.x)].sort((a, b) => a - b);
+  const groups: number[][] = Array.from({ length: cuts.length + 1 }, () => []);
+  plot.points.forEach((point, at) => {
+    if (plot.x[at] < (view.from ?? -Infinity) || plot.x[at] > (view.to ?? Infinity)) return;
+    if (point.drawn.data.status[point.place] !== 'passed') return;
+    const part = cuts.filter((cut) => cut <= plot.x[at]).length;
+    for (const sample of samplesOf(point.drawn.column, point.place)) groups[part].push(sample);
+  });
+  return groups
+    .map((values, at) => ({
+      label: cuts.length ? (at === 0 ? 'before the first change' : at === cuts.length ? 'since the last change' : `after change ${at}`) : 'all',
+      colour: LINES[at % LINES.length],
+      sorted: Float64Array.from(values).sort(),
+    }))
+    .filter((part) => part.sorted.length);
+}
+
+function Histogram({ parts, metric }: { parts: Part[]; metric: Column }) {
+  const [width, height] = [900, 180];
+  const low = Math.min(...parts.map((part) => part.sorted[0]));
+  const high = Math.max(...parts.map((part) => part.sorted[part.sorted.length - 1]));
+  const span = high - low || 1;
+  const counts = parts.map((part) => {
+    const bins = new Array<number>(BINS).fill(0);
+    for (const value of part.sorted) bins[Math.min(BINS - 1, Math.floor(((value - low) / span) * BINS))]++;
+    return bins.map((count) => count / part.sorted.length);
+  });
+  const most = Math.max(...counts.flat());
+  const total = parts.reduce((sum, part) => sum + part.sorted.length, 0);
+  return (
+    <svg class="histogram" viewBox={`0 0 ${width} ${height + 22}`} role="img" aria-label={`Histogram of ${plural(total, 'sample')} from ${quantity(low, metric.unit)} to ${quantity(high, metric.unit)}; the table below has its quartiles`}>
+      {counts.map((bins, part) =>
+        bins.map((count, bin) => {
+          const tall = (count / most) * height;
+          return <rect key={`${part}-${bin}`} class={parts[part].colour} x={(bin / BINS) * width + 1} y={height - tall} width={width / BINS - 2} height={tall} />;
+        }),
+      )}
+      {[0, 0.25, 0.5, 0.75, 1].map((share) => (
+        <text key={share} x={share * width} y={height + 16} text-anchor={share === 0 ? 'start' : share === 1 ? 'end' : 'middle'}>
+          {quantity(low + span * share, metric.unit)}
+        </text>
+      ))}
+    </svg>
+  );
+}

@@ -1,0 +1,139 @@
+// The frame of all pages: head, search, theme, and which page the address means.
+
+import { render } from 'preact';
+import { useEffect, useRef, useState } from 'preact/hooks';
+import './style.css';
+import { load, loaded } from './data';
+import { useLive } from './live';
+import { loadCase, preloadSessions, type Overview } from './model';
+import { CasePage } from './pages/case';
+import { CasesPage } from './pages/cases';
+import { ComparePage } from './pages/compare';
+import { OverviewPage } from './pages/overview';
+import { SessionPage } from './pages/session';
+import { SessionsPage } from './pages/sessions';
+import { go, link, parse, useRoute, type Route } from './router';
+import { toggleTheme, useTheme } from './theme';
+import { Failed, Loading } from './ui';
+
+const PAGES = [
+  ['', 'Overview'],
+  ['cases', 'Cases'],
+  ['sessions', 'Sessions'],
+  ['compare', 'Compare'],
+] as const;
+
+function App() {
+  const route = useRoute();
+  const news = useLive();
+  const [overview, setOverview] = useState<Overview | undefined>(() => loaded<Overview>('overview'));
+  const [error, setError] = useState<unknown>();
+  useEffect(() => {
+    load<Overview>('overview').then(setOverview, setError);
+  }, [news.version]);
+  const page = route.path[0] ?? '';
+  const main = useRef<HTMLElement>(null);
+  useEffect(() => {
+    document.title = [title(route), overview?.title ?? 'Paceline'].filter(Boolean).join(' · ');
+    scrollTo(0, 0);
+  }, [route.path.join('/'), overview?.title]);
+  return (
+    <>
+      <a
+        class="skip"
+        href="#main"
+        onClick={(event) => {
+          event.preventDefault();
+          main.current?.focus();
+        }}
+      >
+        Skip to the content
+      </a>
+      <Head page={page} title={overview?.title} />
+      <main id="main" ref={main} tabIndex={-1}>
+        {overview ? <Page route={route} overview={overview} version={news.version} running={news.running} /> : error ? <Failed error={error} /> : <Loading />}
+      </main>
+      <footer>
+        {overview && (
+          <>
+            Paceline {overview.version} · made {overview.made_at.slice(0, 16).replace('T', ' ')} UTC · <a href="feed.xml">feed of regressions</a>
+          </>
+        )}
+      </footer>
+    </>
+  );
+}
+
+function title(route: Route): string {
+  const [page, name] = route.path;
+  if (page === 'case') return name;
+  if (page === 'session') return 'Session';
+  return PAGES.find(([path]) => path === (page ?? ''))?.[1] ?? '';
+}
+
+function Head({ page, title }: { page: string; title?: string }) {
+  const now = useTheme();
+  const box = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    const key = (event: KeyboardEvent) => {
+      const writing = event.target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
+      if (event.key === '/' && !writing && !event.ctrlKey && !event.metaKey) {
+        event.preventDefault();
+        box.current?.focus();
+      }
+    };
+    addEventListener('keydown', key);
+    return () => removeEventListener('keydown', key);
+  }, []);
+  return (
+    <header>
+      <a class="brand" href="#/">
+        <svg viewBox="0 0 32 32" width="26" height="26" aria-hidden="true">
+          <rect width="32" height="32" rx="7" class="brand-box" />
+          <path d="M5 21l6-1 5-9 5 7 6-2" class="brand-line" />
+        </svg>
+        <span>{title ?? 'Paceline'}</span>
+      </a>
+      <nav aria-label="Pages">
+        {PAGES.map(([path, name]) => (
+          <a key={path} href={path ? `#/${path}` : '#/'} aria-current={page === path || (page === 'case' && path === 'cases') || (page === 'session' && path === 'sessions') ? 'page' : undefined}>
+            {name}
+          </a>
+        ))}
+      </nav>
+      <form
+        role="search"
+        onSubmit={(event) => {
+          event.preventDefault();
+          go(link(['cases'], { q: box.current?.value }), true);
+        }}
+      >
+        <input ref={box} type="search" placeholder="Search cases, metrics, tags  ( / )" aria-label="Search cases, metrics and tags" onInput={(event) => page === 'cases' && go(link(['cases'], { q: (event.target as HTMLInputElement).value }))} />
+      </form>
+      <button type="button" class="theme" onClick={toggleTheme} aria-label={now === 'dark' ? 'Use light colours' : 'Use dark colours'}>
+        {now === 'dark' ? '☀' : '☾'}
+      </button>
+    </header>
+  );
+}
+
+function Page(props: { route: Route; overview: Overview; version: string; running: import('./live').Running[] }) {
+  const { route, overview } = props;
+  const [page, name] = route.path;
+  if (page === 'case' && name !== undefined) return <CasePage key={name} name={name} route={route} version={props.version} />;
+  if (page === 'session' && name !== undefined) return <SessionPage key={name} id={name} route={route} version={props.version} running={props.running} />;
+  if (page === 'cases') return <CasesPage route={route} />;
+  if (page === 'sessions') return <SessionsPage overview={overview} running={props.running} />;
+  if (page === 'compare') return <ComparePage route={route} overview={overview} />;
+  return <OverviewPage overview={overview} running={props.running} />;
+}
+
+// A page of a case needs four files: they are asked for at once, before anything is drawn.
+const first = parse(location.hash).path;
+if (first[0] === 'case' && first[1] !== undefined) {
+  void loadCase(first[1]).catch(() => undefined);
+  preloadSessions(loaded<Overview>('overview')?.sessions ?? []);
+}
+render(<App />, document.getElementById('app') as HTMLElement);
+// Two frames later everything is on the screen; tests and the scale benchmark wait for this.
+requestAnimationFrame(() => requestAnimationFrame(() => (document.documentElement.dataset.drawn = '1')));

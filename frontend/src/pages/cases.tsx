@@ -1,0 +1,71 @@
+// All cases, and a search over their names, metrics and tags.
+
+import { useMemo } from 'preact/hooks';
+import { load } from '../data';
+import { ago, plural } from '../format';
+import { STATUS, type SearchIndex } from '../model';
+import { useQuery, type Route } from '../router';
+import { caseLink, Choice, Failed, Loading, plain, Status, Table, useLoaded } from '../ui';
+
+export function CasesPage({ route }: { route: Route }) {
+  const { value: index, error } = useLoaded(() => load<SearchIndex>('search'), []);
+  const [query, change] = useQuery(route);
+  const texts = useMemo(() => index?.case.map((name, at) => searchable(index, name, at)), [index]);
+  if (error) return <Failed error={error} />;
+  if (!index || !texts) return <Loading />;
+  const wanted = (query.q ?? '').toLowerCase().split(/\s+/).filter(Boolean);
+  const rows = index.case
+    .map((_, at) => at)
+    .filter((at) => wanted.every((word) => texts[at].includes(word)))
+    .filter((at) => !query.tag || index.tags[at].includes(index.tag_names.indexOf(query.tag)))
+    // Those whose very name is meant come first.
+    .sort((a, b) => Number(!named(index.case[a], wanted)) - Number(!named(index.case[b], wanted)))
+    .filter((at) => !query.status || (query.status === 'passed') === (index.status[at] === 'p'));
+  return (
+    <>
+      <h1>Cases</h1>
+      <div class="bar">
+        <label class="choice wide">
+          <span>Search</span>
+          <input type="search" value={query.q ?? ''} placeholder="words of names, metric:…, tag:…" onInput={(event) => change({ q: (event.target as HTMLInputElement).value })} />
+        </label>
+        {index.tag_names.length > 0 && <Choice label="Tag" value={query.tag ?? ''} options={[['', 'any'], ...index.tag_names.map((tag): [string, string] => [tag, plain(tag)])]} onChange={(tag) => change({ tag })} />}
+        <Choice label="Last run" value={query.status ?? ''} options={[['', 'any'], ['passed', 'passed'], ['bad', 'not passed']]} onChange={(status) => change({ status })} />
+        <span class="soft" role="status">
+          {plural(rows.length, 'case')}
+        </span>
+      </div>
+      <Table<number>
+        caption="Cases"
+        rows={rows}
+        id={(at) => index.case[at]}
+        columns={[
+          { name: 'Case', show: (at) => <a href={caseLink(index.case[at])}>{plain(index.case[at])}</a>, sort: (at) => index.case[at] },
+          { name: 'Last run', show: (at) => <Status status={STATUS[index.status[at]]} />, sort: (at) => index.status[at] },
+          { name: 'When', show: (at) => ago(index.last[at]), sort: (at) => index.last[at] },
+          { name: 'Records', show: (at) => index.records[at].toLocaleString('en'), sort: (at) => index.records[at], numeric: true },
+          { name: 'Metrics', show: (at) => <Metrics index={index} at={at} />, sort: (at) => index.metrics[at].length },
+          { name: 'Tags', show: (at) => index.tags[at].map((tag) => <span key={tag} class="tag">{plain(index.tag_names[tag])}</span>) },
+        ]}
+      />
+    </>
+  );
+}
+
+const named = (name: string, wanted: string[]) => wanted.every((word) => name.toLowerCase().includes(word));
+
+function searchable(index: SearchIndex, name: string, at: number): string {
+  const metrics = index.metrics[at].map((metric) => `metric:${index.metric_names[metric]}`);
+  const tags = index.tags[at].map((tag) => `tag:${index.tag_names[tag]}`);
+  return [name, ...metrics, ...tags].join(' ').toLowerCase();
+}
+
+function Metrics({ index, at }: { index: SearchIndex; at: number }) {
+  const names = index.metrics[at].map((metric) => index.metric_names[metric]);
+  return (
+    <span class="soft" title={names.map(plain).join(', ')}>
+      {plain(names.slice(0, 3).join(', '))}
+      {names.length > 3 && ` +${names.length - 3}`}
+    </span>
+  );
+}

@@ -1,0 +1,377 @@
+// Two sides held against each other: sessions, revisions, branches or arms.
+
+import { useMemo } from 'preact/hooks';
+import { saveCsv, saveJson } from '../export';
+import { moment, percent, plural, quantity, ratio, short } from '../format';
+import { lastAttempts, loadEnvironments, loadSession, loadSessions, primary, samplesOf, type EnvironmentHead, type Overview, type Session, type SessionData } from '../model';
+import { useQuery, type Route } from '../router';
+import { Scatter } from '../scatter';
+import { compare, median, type Comparison } from '../stats';
+import { caseLink, Choice, Effect, Failed, Loading, plain, Table, useLoaded } from '../ui';
+
+const MOST_SESSIONS = 12;
+const MOST_TRIALS = 200;
+
+interface Side {
+  text: string;
+  sessions: Session[];
+  variant: string | null;
+}
+
+export interface Compared extends Comparison {
+  case: string;
+  metric: string;
+  unit: string;
+  direction: string;
+  before: number;
+  after: number;
+  starts: [number, number];
+  /** The machines that both ran on; empty if they have none in common. */
+  machine: string;
+}
+
+export function ComparePage({ route, overview }: { route: Route; overview: Overview }) {
+  const [query, change] = useQuery(route);
+  const { value: sessions } = useLoaded(() => allSessions(overview), [overview]);
+  if (!overview.sessions.length) return <p class="calm">No sessions yet.</p>;
+  if (!sessions) return <Loading />;
+  const choices = choicesOf(sessions);
+  const b = query.b ?? `s:${sessions[0].id}`;
+  const a = query.a ?? `s:${(sessions.find((one) => `s:${one.id}` !== b) ?? sessions[0]).id}`;
+  return (
+    <>
+      <h1>Compare</h1>
+      <div class="bar">
+        <Choice label="Baseline" value={a} options={withOwn(choices, a)} onChange={(value) => change({ a: value })} />
+        <button type="button" aria-label="Exchange the sides" title="Exchange the sides" onClick={() => change({ a: b, b: a })}>
+          ⇄
+        </button>
+        <Choice label="Candidate" value={b} options={withOwn(choices, b)} onChange={(value) => change({ b: value })} />
+      </div>
+      <Result key={`${a} ${b}`} a={sideOf(a, sessions)} b={sideOf(b, sessions)} sessions={sessions} query={query} change={change} />
+    </>
+  );
+}
+
+async function allSessions(overview: Overview): Promise<Session[]> {
+  if (overview.counts.sessions <= overview.sessions.length) return overview.sessions;
+  const last = overview.sessions.reduce((most, session) => Math.max(most, session.number), 0);
+  const found = await loadSessions(Array.from({ length: Math.floor(last / 512) + 1 }, (_, shard) => shard * 512));
+  return [...found.values()].sort((x, y) => (y.started ?? '').localeCompare(x.started ?? ''));
+}
+
+type Option = [value: string, text: string];
+
+function choicesOf(sessions: Session[]): Option[] {
+  const unique = (values: (string | undefined)[]) => [...new Set(values.filter((value): value is string => Boolean(value)))];
+  const nights = sessions.filter((one) => one.kind !== 'ab');
+  return [
+    ...nights.slice(0, 200).map((one): Option => [`s:${one.id}`, `${plain(one.name)} · ${moment(one.started)}`]),
+    ...experimentsOf(sessions).flatMap(([name, arms]) => arms.map((arm): Option => [armSide(name, arm), `arm ${plain(arm)} of ${plain(name)}`])),
+    ...unique(nights.map((one) => one.branch)).slice(0, 50).map((branch): Option => [`b:${branch}`, `branch ${plain(branch)}, last ${MOST_SESSIONS} sessions`]),
+    ...unique(nights.map((one) => one.revision)).slice(0, 200).map((revision): Option => [`r:${revision}`, `revision ${short(revision)}`]),
+  ];
+}
+
+/** A/B tests with their arms, in the order they came up: the first that ran is the baseline more often than not. */
+function experimentsOf(sessions: Session[]): [name: string, arms: string[]][] {
+  const found = new Map<string, Set<string>>();
+  for (const one of [...sessions].reverse()) {
+    if (!one.variants?.length) continue;
+    const name = experimentOf(one);
+    const arms = found.get(name) ?? new Set<string>();
+    one.variants.forEach((arm) => arms.add(arm));
+    found.set(name, arms);
+  }
+  return [...found].map(([name, arms]) => [name, [...arms]]);
+}
+
+const experimentOf = (one: Session) => (one.kind === 'ab' && one.name.includes('/') ? one.name.slice(0, one.name.lastIndexOf('/')) : one.name);
+const armSide = (experiment: string, arm: string) => `v:${JSON.stringify([experiment, arm])}`;
+
+const withOwn = (choices: Option[], value: string): Option[] => (choices.some(([one]) => one === value) ? choices : [[value, plain(value)], ...choices]);
+
+function sideOf(text: string, sessions: Session[]): Side {
+  const kind = text.slice(0, 1);
+  const rest = text.slice(2);
+  if (kind === 'b') return { text, sessions: sessions.filter((one) => one.branch === rest).slice(0, MOST_SESSIONS), variant: null };
+  if (kind === 'r') return { text, sessions: sessions.filter((one) => one.revision === rest).slice(0, MOST_SESSIONS), variant: null };
+  if (kind === 'v') {
+    const [experiment, arm] = armOf(rest);
+    return { text, sessions: sessions.filter((one) => experimentOf(one) === experiment && one.variants?.includes(arm)).slice(0, MOST_TRIALS), variant: arm };
+  }
+  return { text, sessions: sessions.filter((one) => one.id === rest), variant: null };
+}
+
+function armOf(text: string): [experiment: string, arm: string] {
+  try {
+    const found: unknown = JSON.parse(text);
+    if (Array.isArray(found)) return [String(found[0]), String(found[1])];
+  } catch {
+    // an address that somebody wrote by hand
+  }
+  return ['', ''];
+}
+
+interface ResultProps {
+  a: Side;
+  b: Side;
+  sessions: Session[];
+  query: Record<string, string>;
+  change: (changes: Record<string, string | undefined>) => void;
+}
+
+function Result({ a, b, sessions, query, change }: ResultProps) {
+  const { value, error } = useLoaded(
+    async () => ({ sides: await Promise.all([a, b].map((side) => Promise.all(side.sessions.map((one) => loadSession(one.id))))), heads: await loadEnvironments() }),
+    [a.text, b.text],
+  );
+  const all = useMemo(() => (value ? compareSides(a, value.sides[0], b, value.sides[1], value.heads) : null), [value]);
+  if (error) return <Failed error={error} />;
+  if (!all || !value) return <Loading />;
+  const judged = query.all === '1' ? all.compared : all.compared.filter((one) => one.direction);
+  const metrics = [...new Set(judged.map((one) => one.metric))].sort();
+  const rows = judged
+    .filter((one) => !query.m || one.metric === query.m)
+    .filter((one) => !query.verdict || one.verdict === query.verdict)
+    .filter((one) => !query.q || one.case.toLowerCase().includes(query.q.toLowerCase()));
+  const view = query.view ?? 'table';
+  return (
+    <>
+      <Summary rows={rows} missing={all.missing} />
+      <div class="bar">
+        <label class="choice wide">
+          <span>Filter</span>
+          <input type="search" value={query.q ?? ''} onInput={(event) => change({ q: (event.target as HTMLInputElement).value })} />
+        </label>
+        <Choice label="Metric" value={query.m ?? ''} options={[['', 'all'], ...metrics.map((name): Option => [name, plain(name)])]} onChange={(m) => change({ m })} />
+        <Choice label="Verdict" value={query.verdict ?? ''} options={[['', 'all'], 'worse', 'better', 'same', 'inconclusive']} onChange={(verdict) => change({ verdict })} />
+        <Choice label="Show" value={view} options={[['table', 'table'], ['heat', 'heat map'], ['scatter', 'one metric against another']]} onChange={(choice) => change({ view: choice })} />
+        <span class="grow" />
+        <span class="downloads">
+          <span class="soft">Download</span>
+          <button type="button" onClick={() => saveCsv('compare', ['case', 'metric', 'unit', 'verdict', 'ratio', 'low', 'high', 'before', 'after'], rows.map((one) => [one.case, one.metric, one.unit, one.verdict, one.ratio, one.low, one.high, one.before, one.after]))}>
+            CSV
+          </button>
+          <button type="button" onClick={() => saveJson('compare', { comparisons: rows, missing: all.missing })}>
+            JSON
+          </button>
+        </span>
+      </div>
+      {a.sessions.length === 1 && b.sessions.length === 1 && a.variant === null && <p class="soft">One session a side: what differs from session to session by itself is not in the intervals. A branch, or several sessions of a revision, tell more.</p>}
+      {view === 'table' && <Comparisons rows={rows} />}
+      {view === 'heat' && a.variant === null && <HeatMap rows={rows} />}
+      {view === 'heat' && a.variant !== null && <ArmsMap baseline={a} sessions={sessions} metric={query.m} />}
+      {view === 'scatter' && <Scatter sides={value.sides} names={['baseline', 'candidate']} query={query} change={change} />}
+    </>
+  );
+}
+
+const ORDER: Record<string, number> = { worse: 0, better: 1, inconclusive: 2, same: 3 };
+
+type Heads = Map<number, EnvironmentHead>;
+
+function compareSides(a: Side, before: SessionData[], b: Side, after: SessionData[], heads: Heads): { compared: Compared[]; missing: string[] } {
+  const [old, fresh] = [startsOf(before, a.variant, heads), startsOf(after, b.variant, heads)];
+  const compared: Compared[] = [];
+  const missing: string[] = [];
+  for (const [id, left] of old) {
+    const right = fresh.get(id);
+    if (!right) {
+      missing.push(id);
+      continue;
+    }
+    const common = [...left.starts.keys()].filter((machine) => right.starts.has(machine));
+    for (const machine of common) compared.push(held(left, left.starts.get(machine) ?? [], right.starts.get(machine) ?? [], machine));
+    // Numbers of different machines stand side by side, and prove nothing.
+    if (!common.length) compared.push({ ...held(left, [...left.starts.values()].flat(), [...right.starts.values()].flat(), ''), verdict: 'inconclusive' });
+  }
+  const size = (one: Compared) => Math.abs(Math.log(Math.max(one.ratio, 1e-9)));
+  compared.sort((one, other) => ORDER[one.verdict] - ORDER[other.verdict] || size(other) - size(one));
+  return { compared, missing };
+}
+
+function held(of: Starts, left: Float64Array[], right: Float64Array[], machine: string): Compared {
+  const [x, y] = samples(left, right);
+  const facts = { case: of.case, metric: of.metric, unit: of.unit, direction: of.direction, machine };
+  return { ...compare(x, y, of.direction === 'higher'), ...facts, before: median(x), after: median(y), starts: [left.length, right.length] };
+}
+
+const MEASURED = new Set(['passed', 'requirement_failed']);
+const FEWEST_STARTS = 3;
+
+/** With enough records on both sides each counts as one start; of fewer, every sample does. */
+function samples(left: Float64Array[], right: Float64Array[]): Float64Array[] {
+  const enough = Math.min(left.length, right.length) >= FEWEST_STARTS;
+  return [left, right].map((starts) => (enough ? Float64Array.from(starts, median) : Float64Array.from(starts.flatMap((start) => [...start]))));
+}
+
+interface Starts {
+  case: string;
+  metric: string;
+  unit: string;
+  direction: string;
+  /** By the class of machines they ran on. */
+  starts: Map<string, Float64Array[]>;
+}
+
+function startsOf(sessions: SessionData[], variant: string | null, heads: Heads): Map<string, Starts> {
+  const found = new Map<string, Starts>();
+  for (const data of sessions) {
+    for (const record of lastAttempts(data.records)) {
+      if (record.setup || !MEASURED.has(record.status) || (variant !== null && record.variant !== variant)) continue;
+      for (const metric of data.metrics) {
+        if (Number.isNaN(metric.values[record.place])) continue;
+        const id = JSON.stringify([record.case, variant === null ? record.variant : '', metric.name, metric.unit]);
+        const known = found.get(id) ?? { case: record.case, metric: metric.name, unit: metric.unit, direction: metric.direction, starts: new Map<string, Float64Array[]>() };
+        const head = heads.get(record.environment);
+        const machine = head ? `${head[5]}\0${head[2]}` : 'unknown';
+        known.starts.set(machine, [...(known.starts.get(machine) ?? []), samplesOf(metric, record.place)]);
+        found.set(id, known);
+      }
+    }
+  }
+  return found;
+}
+
+function Summary({ rows, missing }: { rows: Compared[]; missing: string[] }) {
+  const counts = new Map<string, number>();
+  for (const row of rows) counts.set(row.verdict, (counts.get(row.verdict) ?? 0) + 1);
+  const logs = rows.filter((row) => row.ratio > 0 && Number.isFinite(row.ratio) && row.direction).map((row) => Math.log(row.ratio) * (row.direction === 'higher' ? -1 : 1));
+  const mean = logs.length ? Math.exp(logs.reduce((sum, value) => sum + value, 0) / logs.length) : NaN;
+  return (
+    <div class="tiles">
+      {(['worse', 'better', 'same', 'inconclusive'] as const).map((verdict) => (
+        <div key={verdict} class={`tile ${verdict === 'worse' && counts.get(verdict) ? 'worse' : verdict === 'better' && counts.get(verdict) ? 'better' : 'calm'}`}>
+          <strong>{counts.get(verdict) ?? 0}</strong>
+          <span>{verdict}</span>
+        </div>
+      ))}
+      <div class="tile calm">
+        <strong>{ratio(mean)}</strong>
+        <span>geometric mean of the cost; below 1 the candidate is better</span>
+      </div>
+      {missing.length > 0 && (
+        <div class="tile calm">
+          <strong>{missing.length}</strong>
+          <span>series only in the baseline</span>
+        </div>
+      )}
+    </div>
+  );
+}
+
+function Comparisons({ rows }: { rows: Compared[] }) {
+  const reach = Math.min(1, Math.max(0.05, ...rows.slice(0, 400).map((row) => Math.abs(row.ratio - 1)).filter(Number.isFinite)));
+  return (
+    <Table<Compared>
+      caption="Comparison"
+      rows={rows}
+      id={(row) => `${row.case}/${row.metric}/${row.unit}/${row.machine}`}
+      columns={[
+        { name: 'Case', show: (row) => <a href={caseLink(row.case, row.metric)}>{plain(row.case)}</a>, sort: (row) => row.case },
+        { name: 'Metric', show: (row) => <span class="metric">{plain(row.metric)}</span>, sort: (row) => row.metric },
+        { name: 'Baseline', show: (row) => quantity(row.before, row.unit), sort: (row) => row.before, numeric: true },
+        { name: 'Candidate', show: (row) => quantity(row.after, row.unit), sort: (row) => row.after, numeric: true },
+        { name: 'Effect', show: (row) => <Effect verdict={row.verdict} effect={row.ratio - 1} />, sort: (row) => row.ratio, numeric: true },
+        { name: '95 % interval', show: (row) => <Interval row={row} reach={reach} /> },
+        { name: 'Machine', show: (row) => <span class="soft">{row.machine ? plain(row.machine.split('\0')[0]) : '⚠ different ones'}</span>, sort: (row) => row.machine },
+        { name: 'Starts', show: (row) => row.starts.join(' / '), sort: (row) => row.starts[0] + row.starts[1], numeric: true },
+      ]}
+    />
+  );
+}
+
+function Interval({ row, reach }: { row: Compared; reach: number }) {
+  const x = (value: number) => 70 + (Math.max(-reach, Math.min(reach, value - 1)) / reach) * 66;
+  const known = Number.isFinite(row.high) && row.low > 0;
+  const text = known ? `${percent(row.low - 1)} to ${percent(row.high - 1)}` : 'one start a side: not known';
+  return (
+    <span class="interval-box" title={text}>
+      <svg class={`interval ${row.verdict}`} width="140" height="18" role="img" aria-label={text}>
+        <line class="zero" x1="70" x2="70" y1="0" y2="18" />
+        {known && <line class="reach" x1={x(row.low)} x2={x(row.high)} y1="9" y2="9" />}
+        <circle cx={x(row.ratio)} cy="9" r="4" />
+      </svg>
+    </span>
+  );
+}
+
+/** All arms of an A/B test beside its baseline, the null arm among them: what it shows is chance. */
+function ArmsMap({ baseline, sessions, metric }: { baseline: Side; sessions: Session[]; metric?: string }) {
+  const [experiment] = armOf(baseline.text.slice(2));
+  const arms = (experimentsOf(sessions).find(([name]) => name === experiment)?.[1] ?? []).filter((arm) => arm !== baseline.variant);
+  const sides = arms.map((arm) => sideOf(armSide(experiment, arm), sessions));
+  const { value, error } = useLoaded(
+    async () => ({ all: await Promise.all([baseline, ...sides].map((side) => Promise.all(side.sessions.map((one) => loadSession(one.id))))), heads: await loadEnvironments() }),
+    [baseline.text],
+  );
+  if (error) return <Failed error={error} />;
+  if (!value) return <Loading />;
+  const found = sides.map((side, at) => compareSides(baseline, value.all[0], side, value.all[at + 1], value.heads).compared.filter((one) => one.direction));
+  const names = [...new Set(found.flat().map((one) => one.metric))];
+  const shown = metric ?? primary(names.map((name) => ({ name, direction: 'x' })))?.name ?? '';
+  const rows = found.flatMap((several, at) => several.filter((one) => one.metric === shown).map((one) => ({ ...one, metric: arms[at] })));
+  return (
+    <>
+      <p class="soft">
+        {plain(shown)} of each arm beside {plain(baseline.variant ?? '')}. Runs are not paired here; <code>paceline ab</code> pairs them and sees smaller differences.
+      </p>
+      <HeatMap rows={rows} />
+    </>
+  );
+}
+
+const MOST_HEAT_ROWS = 200;
+
+function HeatMap({ rows }: { rows: Compared[] }) {
+  const metrics = [...new Set(rows.map((row) => row.metric))].slice(0, 24);
+  const cases = [...new Set(rows.map((row) => row.case))].slice(0, MOST_HEAT_ROWS);
+  const cells = new Map(rows.map((row) => [JSON.stringify([row.case, row.metric]), row]));
+  return (
+    <div class="table-box" tabIndex={0} role="region" aria-label="Heat map of effects">
+      <table class="heat">
+        <caption>
+          How much the candidate differs; <span class="key worse">worse</span> <span class="key better">better</span>, pale where it may be chance.
+        </caption>
+        <thead>
+          <tr>
+            <th scope="col">Case</th>
+            {metrics.map((metric) => (
+              <th key={metric} scope="col">
+                {plain(metric)}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {cases.map((name) => (
+            <tr key={name}>
+              <th scope="row">
+                <a href={caseLink(name)}>{plain(name)}</a>
+              </th>
+              {metrics.map((metric) => (
+                <Cell key={metric} row={cells.get(JSON.stringify([name, metric]))} />
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      <p class="soft">
+        {plural(cases.length, 'case')} and {plural(metrics.length, 'metric')}
+      </p>
+    </div>
+  );
+}
+
+function Cell({ row }: { row?: Compared }) {
+  if (!row) return <td />;
+  const bad = row.ratio > 1 !== (row.direction === 'higher');
+  const strength = Math.min(1, Math.abs(Math.log(Math.max(row.ratio, 1e-9))) / Math.log(1.5));
+  const step = row.verdict === 'worse' || row.verdict === 'better' ? 1 + Math.round(strength * 3) : 0;
+  return (
+    <td class={`cell ${bad ? 'worse' : 'better'}-${step}`} title={`${row.verdict}: ${percent(row.low - 1)} to ${percent(row.high - 1)}`}>
+      {percent(row.ratio - 1)}
+    </td>
+  );
+}

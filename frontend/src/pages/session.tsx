@@ -1,0 +1,495 @@
+// One session: its cases, how they ended, what was required; curves, stages, logs, environment, files of each.
+
+import { useMemo, useState } from 'preact/hooks';
+import { Chart, type Plot } from '../chart';
+import { list, load, type Packed } from '../data';
+import { saveCsv, saveJson } from '../export';
+import { moment, plural, quantity, words } from '../format';
+import type { Running } from '../live';
+import { lastAttempts, loadEnvironments, loadSession, primary, samplesOf, type Column, type EnvironmentHead, type SessionData, type SessionRecord } from '../model';
+import { link, useQuery, type Route } from '../router';
+import { LINES } from '../theme';
+import { caseLink, Choice, Failed, Loading, plain, Revision, Status, Table, useLoaded } from '../ui';
+
+export function SessionPage({ id, route, version, running }: { id: string; route: Route; version: string; running: Running[] }) {
+  const [query, change] = useQuery(route);
+  const now = running.find((one) => one.id === id);
+  const { value, error } = useLoaded(
+    async () => {
+      const data = await loadSession(id, now !== undefined);
+      return { data, environments: data.environments ? new Map(data.environments.map((head) => [head[0], head])) : await loadEnvironments() };
+    },
+    [id, version, now?.done, now?.current.map((one) => one.case).join()],
+  );
+  if (error) return <Failed error={error} />;
+  if (!value) return <Loading />;
+  return <Shown data={value.data} environments={value.environments} query={query} change={change} now={now} />;
+}
+
+interface ShownProps {
+  data: SessionData;
+  environments: Map<number, EnvironmentHead>;
+  query: Record<string, string>;
+  change: (changes: Record<string, string | undefined>) => void;
+  now?: Running;
+}
+
+function Shown({ data, environments, query, change, now }: ShownProps) {
+  const { session } = data;
+  const records = useMemo(() => badFirst(lastAttempts(data.records)), [data]);
+  const metricOf = useMemo(() => primaryOfEach(data), [data]);
+  const shown = records.filter((record) => !query.q || `${record.case} ${record.variant} ${record.setting.tags?.join(' ') ?? ''}`.toLowerCase().includes(query.q.toLowerCase())).filter((record) => !query.status || record.status === query.status);
+  const statuses = [...new Set(records.map((record) => record.status))];
+  return (
+    <>
+      <h1>{plain(session.name)}</h1>
+      <p class="facts">
+        <span>{moment(session.started)}</span>
+        <Revision revision={session.revision} />
+        {session.branch && <span class="tag">{plain(session.branch)}</span>}
+        {session.tool && <span class="soft">by {plain(session.tool)}</span>}
+        {session.ci && /^https?:/.test(session.ci) && (
+          <a href={session.ci} rel="noopener noreferrer">
+            CI run
+          </a>
+        )}
+        <a href={link(['compare'], { b: `s:${session.id}` })}>Compare</a>
+      </p>
+      {now && (
+        <div class="card running" role="status">
+          <span class="pulse" aria-hidden="true" /> Running: {now.done} of {now.planned} cases done
+          <progress value={now.done} max={now.planned || 1} aria-label="Cases done" />
+        </div>
+      )}
+      <StatusBar records={records} waiting={data.running.length} />
+      <div class="bar">
+        <label class="choice wide">
+          <span>Filter</span>
+          <input type="search" value={query.q ?? ''} onInput={(event) => change({ q: (event.target as HTMLInputElement).value })} />
+        </label>
+        <Choice label="Status" value={query.status ?? ''} options={[['', 'any'], ...statuses.map((status): [string, string] => [status, words(status)])]} onChange={(status) => change({ status })} />
+        <span class="grow" />
+        <Downloads data={data} records={shown} />
+      </div>
+      <Table<SessionRecord>
+        caption={`Cases of ${session.name}`}
+        rows={shown}
+        id={(row) => row.place}
+        chosen={(row) => query.case === row.case && (query.v ?? '') === row.variant}
+        detail={(row) => <Detail record={row} data={data} environments={environments} />}
+        columns={[
+          {
+            name: 'Case',
+            show: (row) => (
+              <button type="button" class="linkish" aria-expanded={query.case === row.case && (query.v ?? '') === row.variant} onClick={() => change(query.case === row.case && (query.v ?? '') === row.variant ? { case: undefined, v: undefined } : { case: row.case, v: row.variant })}>
+                {plain(row.case)}
+                {row.variant && <span class="soft"> {plain(row.variant)}</span>}
+                {row.setup && <span class="tag">set-up</span>}
+              </button>
+            ),
+            sort: (row) => row.case,
+          },
+          { name: 'Status', show: (row) => <Status status={row.status} reason={row.reason} />, sort: (row) => row.status },
+          { name: 'Metric', show: (row) => <span class="metric">{plain(metricOf[row.place]?.name ?? '')}</span>, sort: (row) => metricOf[row.place]?.name ?? '' },
+          { name: 'Value', show: (row) => quantity(metricOf[row.place]?.values[row.place], metricOf[row.place]?.unit), sort: (row) => metricOf[row.place]?.values[row.place] ?? NaN, numeric: true },
+          { name: 'Required', show: (row) => <Required record={row} />, sort: (row) => worstMargin(row), numeric: true },
+          { name: 'Time', show: (row) => quantity(row.seconds, 's'), sort: (row) => row.seconds, numeric: true },
+          { name: 'Attempts', show: (row) => (row.attempt > 1 ? row.attempt : ''), sort: (row) => row.attempt, numeric: true },
+        ]}
+      />
+      {data.running.length > 0 && (
+        <section aria-label="Waiting and running">
+          <h2>To come</h2>
+          <ul class="waiting">
+            {data.running.map((one) => (
+              <li key={one.case}>
+                {one.started ? <span class="pulse" aria-hidden="true" /> : <span class="soft">○ </span>} {plain(one.case)} <span class="soft">{one.started ? `running since ${one.started.slice(11, 19)}` : 'waiting'}</span>
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+      {!data.environments && <Environments data={data} heads={environments} />}
+    </>
+  );
+}
+
+function badFirst(records: SessionRecord[]): SessionRecord[] {
+  const fine = (record: SessionRecord) => Number(record.status === 'passed' || record.status === 'skipped');
+  return [...records].sort((a, b) => fine(a) - fine(b));
+}
+
+function primaryOfEach(data: SessionData): (Column | undefined)[] {
+  return data.records.map((record) => primary(data.metrics.filter((metric) => !Number.isNaN(metric.values[record.place]))));
+}
+
+function StatusBar({ records, waiting }: { records: SessionRecord[]; waiting: number }) {
+  const counts = new Map<string, number>();
+  for (const record of records) counts.set(record.status, (counts.get(record.status) ?? 0) + 1);
+  return (
+    <p class="counts">
+      {[...counts].map(([status, count]) => (
+        <span key={status}>
+          <Status status={status} /> <strong>{count}</strong>
+        </span>
+      ))}
+      {waiting > 0 && (
+        <span>
+          <span class="soft">○ to come</span> <strong>{waiting}</strong>
+        </span>
+      )}
+    </p>
+  );
+}
+
+function worstMargin(record: SessionRecord): number {
+  const margins = (record.outcome.requirements ?? []).map((check) => check.margin).filter((margin): margin is number => margin !== null);
+  return margins.length ? Math.min(...margins) : NaN;
+}
+
+function Required({ record }: { record: SessionRecord }) {
+  const checks = record.outcome.requirements ?? [];
+  if (!checks.length) return null;
+  const bad = checks.filter((check) => !check.ok).length;
+  return (
+    <span class={`status ${bad ? 'bad' : 'good'}`}>
+      <span aria-hidden="true">{bad ? '✕' : '✓'}</span> {checks.length - bad} / {checks.length}
+    </span>
+  );
+}
+
+function Downloads({ data, records }: { data: SessionData; records: SessionRecord[] }) {
+  const values = (record: SessionRecord) => Object.fromEntries(data.metrics.filter((metric) => !Number.isNaN(metric.values[record.place])).map((metric) => [metric.name, metric.values[record.place]]));
+  const name = data.session.name;
+  return (
+    <span class="downloads">
+      <span class="soft">Download</span>
+      <button type="button" onClick={() => saveCsv(name, ['case', 'variant', 'status', 'seconds', 'metric', 'unit', 'value'], records.flatMap((record) => data.metrics.filter((metric) => !Number.isNaN(metric.values[record.place])).map((metric) => [record.case, record.variant, record.status, record.seconds, metric.name, metric.unit, metric.values[record.place]])))}>
+        CSV
+      </button>
+      <button type="button" onClick={() => saveJson(name, { session: data.session, records: records.map((record) => ({ ...record, metrics: values(record) })) })}>
+        JSON
+      </button>
+    </span>
+  );
+}
+
+interface RunFiles {
+  log?: { text: string; bytes: number; cut: boolean };
+  resources?: Record<string, Packed>;
+  gpus?: Record<string, Packed>;
+  files?: { name: string; bytes: number }[];
+}
+
+function Detail({ record, data, environments }: { record: SessionRecord; data: SessionData; environments: Map<number, EnvironmentHead> }) {
+  const { value: files } = useLoaded(() => (record.files ? load<RunFiles>(`files/${data.session.id}/${record.place}`, data.running.length > 0) : Promise.resolve({} as RunFiles)), [record.place, data]);
+  const metrics = data.metrics.filter((metric) => !Number.isNaN(metric.values[record.place]));
+  const head = environments.get(record.environment);
+  return (
+    <div class="record">
+      <p>
+        <a href={caseLink(record.case)}>History of this case</a> · {moment(record.time)}
+        {head && <span class="soft"> on {plain(head[5] || head[1])}</span>}
+      </p>
+      {record.reason && <p class="reason">{plain(record.reason)}</p>}
+      {record.outcome.warnings?.map((warning) => (
+        <p key={warning} class="warning">
+          ⚠ {plain(warning)}
+        </p>
+      ))}
+      <Requirements record={record} />
+      <Stages metrics={metrics} place={record.place} />
+      <Timings timings={record.outcome.timings_s} />
+      {files?.resources && <Curves title="Memory and CPU" columns={files.resources} />}
+      {files?.gpus && <Curves title="GPUs" columns={files.gpus} />}
+      <details open>
+        <summary>{plural(metrics.length, 'metric')}</summary>
+        <dl class="metrics">
+          {metrics.map((metric) => (
+            <div key={metric.name + metric.unit}>
+              <dt>
+                <a href={caseLink(record.case, metric.name)}>{plain(metric.name)}</a>
+              </dt>
+              <dd>
+                {quantity(metric.values[record.place], metric.unit)}
+                <Spread metric={metric} place={record.place} />
+              </dd>
+            </div>
+          ))}
+        </dl>
+      </details>
+      {files?.log && <Log log={files.log} />}
+      <Command record={record} />
+      {files?.files && files.files.length > 0 && (
+        <details>
+          <summary>{plural(files.files.length, 'file')} of this run</summary>
+          <ul class="files">
+            {files.files.map((file) => (
+              <li key={file.name}>
+                <code>{plain(file.name)}</code> <span class="soft">{quantity(file.bytes, 'bytes')}</span>
+              </li>
+            ))}
+          </ul>
+          <p class="soft">
+            in <code>{plain(data.directory)}</code>
+          </p>
+        </details>
+      )}
+    </div>
+  );
+}
+
+function Spread({ metric, place }: { metric: Column; place: number }) {
+  const samples = samplesOf(metric, place);
+  if (samples.length < 2) return null;
+  const [low, high] = [Math.min(...samples), Math.max(...samples)];
+  return (
+    <span class="soft">
+      {' '}
+      ({samples.length} samples, {quantity(low, metric.unit)} to {quantity(high, metric.unit)})
+    </span>
+  );
+}
+
+const SIGNS: Record<string, string> = { exact_value: '=', min_value: '≥', max_value: '≤' };
+
+function Requirements({ record }: { record: SessionRecord }) {
+  const checks = record.outcome.requirements ?? [];
+  if (!checks.length) return null;
+  return (
+    <table class="requirements">
+      <caption>Requirements</caption>
+      <thead>
+        <tr>
+          <th scope="col">Required</th>
+          <th scope="col">Measured</th>
+          <th scope="col">Margin</th>
+          <th scope="col">Holds</th>
+        </tr>
+      </thead>
+      <tbody>
+        {checks.map((check, at) => (
+          <tr key={at}>
+            <td>
+              {plain(check.metric)} {SIGNS[check.kind] ?? check.kind} {shown(check.bound)}
+              {check.severity === 'warn' && <span class="soft"> (warns)</span>}
+            </td>
+            <td>{check.actual === null ? plain(check.reason ?? 'nothing') : shown(check.actual)}</td>
+            <td>
+              <Margin margin={check.margin} ok={check.ok} />
+            </td>
+            <td>
+              <span class={`status ${check.ok ? 'good' : 'bad'}`}>{check.ok ? '✓ yes' : '✕ no'}</span>
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+const shown = (value: unknown) => (typeof value === 'number' ? quantity(value) : plain(String(value)));
+
+function Margin({ margin, ok }: { margin: number | null; ok: boolean }) {
+  if (margin === null || !Number.isFinite(margin)) return null;
+  const share = Math.min(1, Math.abs(margin));
+  return (
+    <span class="margin">
+      <svg width="80" height="10" aria-hidden="true">
+        <rect class="track" width="80" height="10" rx="3" />
+        <rect class={ok ? 'good' : 'bad'} x={margin < 0 ? 40 - share * 40 : 40} width={Math.max(2, share * 40)} height="10" />
+      </svg>{' '}
+      {(margin * 100).toPrecision(3)} %
+    </span>
+  );
+}
+
+function Bars({ title, rows }: { title: string; rows: [name: string, seconds: number][] }) {
+  const total = rows.reduce((sum, [, seconds]) => sum + seconds, 0);
+  if (!rows.length || !total) return null;
+  return (
+    <details open>
+      <summary>{title}</summary>
+      <div class="bars">
+        {rows.map(([name, seconds], at) => (
+          <div key={name}>
+            <span class="bar-name">{plain(name)}</span>
+            <span class="bar-box">
+              <span class={`bar-fill ${LINES[at % LINES.length]}`} style={{ width: `${(seconds / total) * 100}%` }} />
+            </span>
+            <span class="number">
+              {quantity(seconds, 's')} <span class="soft">{((seconds / total) * 100).toFixed(0)} %</span>
+            </span>
+          </div>
+        ))}
+      </div>
+    </details>
+  );
+}
+
+function Timings({ timings }: { timings?: Record<string, number> }) {
+  const rows = Object.entries(timings ?? {}).filter((row): row is [string, number] => typeof row[1] === 'number' && row[1] > 0);
+  return rows.length > 1 ? <Bars title="Phases" rows={rows} /> : null;
+}
+
+function Stages({ metrics, place }: { metrics: Column[]; place: number }) {
+  const rows = metrics.flatMap((metric): [string, number][] => {
+    const found = /^task_(.+)_process_time_sum$/.exec(metric.name);
+    return found ? [[found[1], metric.values[place]]] : [];
+  });
+  return <Bars title="Stages of the pipeline" rows={rows} />;
+}
+
+const UNITS: [RegExp, string][] = [
+  [/_bytes$/, 'bytes'],
+  [/_pct$/, '%'],
+  [/_c$/, '°C'],
+  [/_s$/, 's'],
+];
+
+function Curves({ title, columns }: { title: string; columns: Record<string, Packed> }) {
+  const plots = useMemo(() => curvesOf(columns), [columns]);
+  return (
+    <details open>
+      <summary>{title}</summary>
+      <div class="curves">
+        {plots.map(([name, plot]) => (
+          <figure key={name}>
+            <figcaption>{plain(name)}</figcaption>
+            <Chart plot={plot} view={{ zero: true }} title={`${name} over the run`} height={170} />
+          </figure>
+        ))}
+      </div>
+    </details>
+  );
+}
+
+function curvesOf(columns: Record<string, Packed>): [string, Plot][] {
+  const clock = columns.t_s !== undefined ? list(columns.t_s) : columns.timestamp_utc !== undefined ? list(columns.timestamp_utc).map((time, _, all) => (time - all[0]) / 1000) : null;
+  if (!clock) return [];
+  const devices = columns.gpu_id !== undefined ? list(columns.gpu_id) : null;
+  const found = Object.entries(columns).filter(([name]) => !['t_s', 'timestamp_utc', 'gpu_id', 'memory_total_bytes'].includes(name));
+  return found.map(([name, packed]) => {
+    const values = typeof packed === 'number' ? new Float64Array(clock.length).fill(packed) : list(packed);
+    const shown = name === 'cpu_s' ? rates(clock, values) : values;
+    const title = name === 'cpu_s' ? 'CPU cores in use' : name;
+    return [title, curve(clock, shown, devices, name === 'cpu_s' ? '' : (UNITS.find(([ending]) => ending.test(name))?.[1] ?? ''))];
+  });
+}
+
+/** CPU seconds so far, as cores in use between two readings. */
+function rates(clock: Float64Array, total: Float64Array): Float64Array {
+  return total.map((value, at) => (at === 0 ? NaN : Math.max(0, value - total[at - 1]) / Math.max(1e-9, clock[at] - clock[at - 1])));
+}
+
+function curve(clock: Float64Array, values: Float64Array, devices: Float64Array | null, unit: string): Plot {
+  const ids = devices ? [...new Set(devices)] : [0];
+  return {
+    x: clock,
+    unit,
+    lines: ids.map((id, at) => ({
+      label: `GPU ${id}`,
+      colour: LINES[at % LINES.length],
+      values: Array.from(values, (value, i) => (Number.isNaN(value) || (devices && devices[i] !== id) ? null : value)),
+    })),
+    failures: [],
+    changes: [],
+    epochs: [],
+    levels: [],
+    label: (x) => quantity(x, 's'),
+  };
+}
+
+const MOST_LOG_LINES = 3000;
+
+function Log({ log }: { log: { text: string; bytes: number; cut: boolean } }) {
+  const [wanted, setWanted] = useState('');
+  const lines = useMemo(() => log.text.replace(/\n$/, '').split('\n').map((line) => plain(line.replace(/\r+$/, '').split('\r').pop() ?? '').replaceAll(/\ufffd\[[0-9;]*[A-Za-z]/g, '')), [log]);
+  const found = wanted ? lines.map((line, at): [number, string] => [at, line]).filter(([, line]) => line.toLowerCase().includes(wanted.toLowerCase())) : lines.map((line, at): [number, string] => [at, line]);
+  const shownLines = found.slice(-MOST_LOG_LINES);
+  return (
+    <details open>
+      <summary>
+        Output <span class="soft">{quantity(log.bytes, 'bytes')}{log.cut && ', its end'}</span>
+      </summary>
+      <label class="choice">
+        <span>Search the output</span>
+        <input type="search" value={wanted} onInput={(event) => setWanted((event.target as HTMLInputElement).value)} />
+      </label>
+      {wanted && (
+        <span class="soft" role="status">
+          {plural(found.length, 'line')}
+        </span>
+      )}
+      <pre class="code log" tabIndex={0}>
+        {shownLines.map(([at, line]) => (
+          <span key={at}>
+            <i>{at + 1}</i>
+            {`${line}\n`}
+          </span>
+        ))}
+      </pre>
+    </details>
+  );
+}
+
+function Command({ record }: { record: SessionRecord }) {
+  const { command = [], params = {}, tags = [] } = record.setting;
+  if (!command.length && !Object.keys(params).length) return null;
+  return (
+    <details>
+      <summary>Command and parameters</summary>
+      {command.length > 0 && <pre class="code">{plain(command.join(' '))}</pre>}
+      <dl class="metrics">
+        {Object.entries(params).map(([name, value]) => (
+          <div key={name}>
+            <dt>{plain(name)}</dt>
+            <dd>{plain(typeof value === 'object' ? JSON.stringify(value) : String(value))}</dd>
+          </div>
+        ))}
+      </dl>
+      {tags.map((tag) => (
+        <span key={tag} class="tag">
+          {plain(tag)}
+        </span>
+      ))}
+    </details>
+  );
+}
+
+function Environments({ data, heads }: { data: SessionData; heads: Map<number, EnvironmentHead> }) {
+  const numbers = [...new Set(data.records.map((record) => record.environment))].filter((number) => heads.has(number));
+  return (
+    <>
+      {numbers.map((number) => (
+        <Environment key={number} number={number} head={heads.get(number) as EnvironmentHead} />
+      ))}
+    </>
+  );
+}
+
+function Environment({ number, head }: { number: number; head: EnvironmentHead }) {
+  const [open, setOpen] = useState(false);
+  const { value } = useLoaded(() => (open ? load<Record<string, unknown>>(`environment/${number}`) : Promise.resolve(null)), [open]);
+  const { packages = {}, ...facts } = (value ?? {}) as { packages?: Record<string, string> };
+  return (
+    <details class="card" onToggle={(event) => setOpen((event.target as HTMLDetailsElement).open)}>
+      <summary>
+        Environment {plain([head[5], head[3] && `Python ${head[3]}`, head[4]].filter(Boolean).join(', ') || head[1])}
+      </summary>
+      {value && (
+        <>
+          <pre class="code" tabIndex={0}>{plain(JSON.stringify(facts, null, 2))}</pre>
+          <dl class="metrics">
+            {Object.entries(packages).map(([name, version]) => (
+              <div key={name}>
+                <dt>{plain(name)}</dt>
+                <dd>{plain(version)}</dd>
+              </div>
+            ))}
+          </dl>
+        </>
+      )}
+    </details>
+  );
+}

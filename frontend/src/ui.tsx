@@ -1,0 +1,217 @@
+// Small parts that all pages use.
+
+import type { ComponentChildren } from 'preact';
+import { useEffect, useState } from 'preact/hooks';
+import { percent, short, words } from './format';
+import { link } from './router';
+
+const SIGNS: Record<string, string> = {
+  passed: '✓',
+  failed: '✕',
+  requirement_failed: '✕',
+  timeout: '◷',
+  launch_error: '✕',
+  infra_error: '⚠',
+  skipped: '–',
+  interrupted: '◼',
+};
+
+export function Status({ status, reason }: { status: string; reason?: string }) {
+  const tone = status === 'passed' ? 'good' : status === 'skipped' || status === 'interrupted' ? 'mild' : 'bad';
+  return (
+    <span class={`status ${tone}`} title={reason || undefined}>
+      <span aria-hidden="true">{SIGNS[status] ?? '?'}</span> {words(status)}
+    </span>
+  );
+}
+
+const ARROWS: Record<string, string> = { worse: '▲', better: '▼', same: '=', inconclusive: '?' };
+
+/** The sign says more or less, the colour and the word say better or worse. */
+export function Effect({ verdict, effect }: { verdict: string; effect?: number | null }) {
+  const sign = effect === undefined || effect === null || effect === 0 ? ARROWS[verdict] : effect > 0 ? '▲' : '▼';
+  return (
+    <span class={`effect ${verdict}`}>
+      <span aria-hidden="true">{sign}</span> {percent(effect)} <span class="word">{verdict}</span>
+    </span>
+  );
+}
+
+/** How the last runs ended, a small bar each. */
+export function Strip({ letters }: { letters: string }) {
+  const bad = [...letters].filter((letter) => letter !== 'p' && letter !== 's').length;
+  return (
+    <svg class="strip" width={letters.length * 5} height={16} role="img" aria-label={`${bad} of the last ${letters.length} runs did not pass`}>
+      {[...letters].map((letter, at) => {
+        const good = letter === 'p' || letter === 's';
+        return <rect key={at} class={good ? 'good' : 'bad'} x={at * 5} y={good ? 6 : 0} width={4} height={good ? 10 : 16} rx={1} />;
+      })}
+    </svg>
+  );
+}
+
+export const caseLink = (key: string, metric?: string, more: Record<string, string> = {}) => link(['case', key], { m: metric, ...more });
+export const sessionLink = (id: string, name?: string) => link(['session', id], { case: name });
+
+export function Revision({ revision }: { revision?: string }) {
+  return revision ? (
+    <code title={revision} class="revision">
+      {short(revision)}
+    </code>
+  ) : null;
+}
+
+export function Loading() {
+  return (
+    <p class="loading" role="status">
+      Loading…
+    </p>
+  );
+}
+
+export function Failed({ error }: { error: unknown }) {
+  return (
+    <div class="card notice" role="alert">
+      <h2>This page has no data</h2>
+      <p>{error instanceof Error ? error.message : String(error)}. It may have been removed from the history, or belong to another site.</p>
+      <p>
+        <a href="#/">Back to the overview</a>
+      </p>
+    </div>
+  );
+}
+
+/** What a promise brings; `again` changes when it should be asked anew. */
+export function useLoaded<T>(ask: () => Promise<T>, again: unknown[]): { value?: T; error?: unknown } {
+  const [state, setState] = useState<{ value?: T; error?: unknown }>({});
+  useEffect(() => {
+    let current = true;
+    ask().then(
+      (value) => current && setState({ value }),
+      (error: unknown) => current && setState({ error }),
+    );
+    return () => {
+      current = false;
+    };
+  }, again);
+  return state;
+}
+
+export interface ColumnOf<R> {
+  name: string;
+  show: (row: R) => ComponentChildren;
+  sort?: (row: R) => number | string;
+  numeric?: boolean;
+}
+
+/** A table that sorts by its heads and shows more rows when asked. */
+export function Table<R>(props: {
+  rows: R[];
+  columns: ColumnOf<R>[];
+  caption: string;
+  id: (row: R, at: number) => string | number;
+  first?: number;
+  start?: { column: number; down: boolean };
+  detail?: (row: R) => ComponentChildren;
+  chosen?: (row: R) => boolean;
+}) {
+  const [order, setOrder] = useState(props.start ?? null);
+  const [shown, setShown] = useState(props.first ?? 100);
+  const rows = order ? sorted(props.rows, props.columns[order.column], order.down) : props.rows;
+  return (
+    <div class="table-box" tabIndex={0} role="region" aria-label={props.caption}>
+      <table>
+        <caption class="hidden">{props.caption}</caption>
+        <thead>
+          <tr>
+            {props.columns.map((column, at) => {
+              const down = order?.column === at ? order.down : undefined;
+              return (
+                <th key={at} class={column.numeric ? 'number' : ''} scope="col" aria-sort={down === undefined ? undefined : down ? 'descending' : 'ascending'}>
+                  {column.sort ? (
+                    <button type="button" class="head" onClick={() => setOrder({ column: at, down: down === undefined ? Boolean(column.numeric) : !down })}>
+                      {column.name}
+                      <span aria-hidden="true">{down === undefined ? '' : down ? ' ↓' : ' ↑'}</span>
+                    </button>
+                  ) : (
+                    column.name
+                  )}
+                </th>
+              );
+            })}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.slice(0, shown).map((row, at) => (
+            <Row key={props.id(row, at)} row={row} columns={props.columns} chosen={props.chosen?.(row)} detail={props.detail} />
+          ))}
+        </tbody>
+      </table>
+      {rows.length > shown && (
+        <button type="button" class="more" onClick={() => setShown(shown * 5)}>
+          Show more of {rows.length.toLocaleString('en')} rows
+        </button>
+      )}
+    </div>
+  );
+}
+
+function Row<R>({ row, columns, chosen, detail }: { row: R; columns: ColumnOf<R>[]; chosen?: boolean; detail?: (row: R) => ComponentChildren }) {
+  return (
+    <>
+      <tr class={chosen ? 'chosen' : undefined}>
+        {columns.map((column, at) => (
+          <td key={at} class={column.numeric ? 'number' : ''}>
+            {column.show(row)}
+          </td>
+        ))}
+      </tr>
+      {chosen && detail && (
+        <tr class="detail">
+          <td colSpan={columns.length}>{detail(row)}</td>
+        </tr>
+      )}
+    </>
+  );
+}
+
+function sorted<R>(rows: R[], column: ColumnOf<R>, down: boolean): R[] {
+  const key = column.sort as (row: R) => number | string;
+  const worth = (value: number | string) => (typeof value === 'number' && Number.isNaN(value) ? -Infinity : value);
+  return [...rows].sort((a, b) => {
+    const [left, right] = [worth(key(a)), worth(key(b))];
+    return (left < right ? -1 : left > right ? 1 : 0) * (down ? -1 : 1);
+  });
+}
+
+export function Choice(props: { label: string; value: string; options: (string | [value: string, text: string])[]; onChange: (value: string) => void }) {
+  return (
+    <label class="choice">
+      <span>{props.label}</span>
+      <select aria-label={props.label} value={props.value} onChange={(event) => props.onChange((event.target as HTMLSelectElement).value)}>
+        {props.options.map((option) => {
+          const [value, text] = typeof option === 'string' ? [option, option] : option;
+          return (
+            <option key={value} value={value}>
+              {text}
+            </option>
+          );
+        })}
+      </select>
+    </label>
+  );
+}
+
+export function Toggle(props: { label: string; on: boolean; onChange: (on: boolean) => void; title?: string }) {
+  return (
+    <button type="button" class="toggle" aria-pressed={props.on} title={props.title} onClick={() => props.onChange(!props.on)}>
+      {props.label}
+    </button>
+  );
+}
+
+/** Text of any origin on a page: bidirectional tricks and control characters are made visible. */
+export function plain(text: string): string {
+  // eslint-disable-next-line no-control-regex
+  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\ufffd');
+}

@@ -1,0 +1,153 @@
+"""`paceline dashboard`: the history as a site, written to disk or shown live."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import click
+
+from paceline.cli.history_db import count, db_option, find_database, open_database
+from paceline.cli.output import flush, write
+from paceline.cli.regressions import chosen_repository, repo_option
+from paceline.cli.stored import find_results_place
+from paceline.errors import PacelineError
+from paceline.history.urls import parse_target
+from paceline.report.format import size, visible
+
+if TYPE_CHECKING:
+    from paceline.dashboard.frame import Options
+    from paceline.history import Store
+
+EPILOG = """\b
+Examples:
+  paceline dashboard serve                    look at the history in a browser
+  paceline dashboard build site               write it to site/: open site/index.html, or put it on a file host
+  paceline dashboard build site --db nightly.db --results results
+"""
+_BUILD_EPILOG = """\b
+Examples:
+  paceline dashboard build site
+  paceline dashboard build site --db postgresql://bench@host/bench --title 'Nightly benchmarks'
+  paceline dashboard build results/dashboard --results results --files-of 90
+
+\b
+A second build into the same directory writes only what has changed since. The site needs no server, loads nothing from
+elsewhere, and may be copied anywhere. Badges are in badges/, an Atom feed of regressions is feed.xml.
+"""
+_SERVE_EPILOG = """\b
+Examples:
+  paceline dashboard serve
+  paceline dashboard serve --port 9000 --results results --db nightly.db
+
+\b
+Only this machine can reach it. A session that runs shows its cases as they end. From elsewhere, forward the port:
+  ssh -L 8000:localhost:8000 HOST
+"""
+
+
+@click.group("dashboard", epilog=EPILOG)
+def command() -> None:
+    """Look at the history: what changed, since when, and every run behind it."""
+
+
+title_option = click.option("--title", metavar="TEXT", default="Benchmarks", show_default=True)
+results_option = click.option(
+    "--results",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the sessions' files are, for logs and curves; without a database, the sessions themselves. "
+    "[default: where they were written]",
+)
+
+
+@command.command("build", epilog=_BUILD_EPILOG)
+@click.argument("out", type=click.Path(path_type=Path, file_okay=False))
+@db_option
+@results_option
+@repo_option
+@title_option
+@click.option(
+    "--files-of",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=30,
+    show_default=True,
+    help="Keep logs and curves of the N newest sessions.",
+)
+def build_command(
+    out: Path, db: str | None, results: Path | None, repo: Path | None, title: str, files_of: int
+) -> None:
+    """Write the site to OUT, or bring the one there up to date."""
+    from paceline.dashboard.build import build
+    from paceline.dashboard.frame import Options
+    from paceline.dashboard.verdicts import read_verdicts
+    from paceline.history.columns import read_marks
+
+    options = Options(title=title, results=results, files_of=files_of)
+    with opened(db, options) as store:
+        with store.database.reading():
+            marks = read_marks(store.database)
+        verdicts = read_verdicts(store, chosen_repository(repo), marks)
+        built = build(store, out, options, verdicts, marks)
+    if verdicts.unsearched:
+        cases = count(verdicts.unsearched, "case")
+        write(f"{cases} with new records: 'paceline regressions' searches them for changes\n")
+    made = f"{count(built.cases, 'case')} and {count(built.sessions, 'session')}"
+    kept = built.kept_cases + built.kept_sessions
+    unchanged = f", {kept:,} unchanged" if kept else ""
+    write(f"wrote {made} ({size(built.size_bytes)}){unchanged}\n{visible(str(out / 'index.html'))}\n")
+
+
+@command.command("serve", epilog=_SERVE_EPILOG)
+@click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=8000, show_default=True)
+@db_option
+@results_option
+@repo_option
+@title_option
+def serve_command(port: int, db: str | None, results: Path | None, repo: Path | None, title: str) -> None:
+    """Show the history on http://localhost:8000, with running sessions live, until interrupted."""
+    from paceline.dashboard.frame import Options
+    from paceline.dashboard.live_site import LiveSite, Origin
+    from paceline.dashboard.serve import serve
+
+    options = Options(title=title, results=results or _usual_results())
+    path = parse_target(find_database(db)).path
+    origin = Origin(
+        opened=lambda: opened(db, options),
+        exists=lambda: path is None or path.exists(),
+        repository=chosen_repository(repo),
+    )
+    serve(LiveSite(origin, options), port, _say)
+
+
+def _say(address: str) -> None:
+    write(f"{address}\n")
+    flush()
+
+
+def _usual_results() -> Path | None:
+    place = find_results_place(None)
+    return place if isinstance(place, Path) else None
+
+
+@contextmanager
+def opened(db: str | None, options: "Options") -> Iterator["Store"]:
+    """The database; where there is none, one made from the results, or an empty one unless the user named it."""
+    path = parse_target(find_database(db)).path
+    if path is None or path.exists():
+        with open_database(db) as store:
+            yield store
+        return
+    if db is not None and options.results is None:
+        raise PacelineError(f"no history at {path}: 'paceline run' makes one, or give --results DIR")
+    with TemporaryDirectory(prefix="paceline-dashboard-") as directory:
+        from paceline.history import open_store
+        from paceline.history.session_files import find_sessions, read_session
+
+        with open_store(Path(directory) / "history.db") as store:
+            for session in find_sessions(options.results) if options.results else ():
+                files = read_session(session)
+                store.add(files.session, files.environment, files.records)
+            yield store

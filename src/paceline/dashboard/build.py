@@ -1,0 +1,215 @@
+"""Writes the site, and of one that is there only what has changed since."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from paceline import __version__
+from paceline.dashboard.badges import badge_files
+from paceline.dashboard.encoding import data_file, file_id
+from paceline.dashboard.feed import feed_file
+from paceline.dashboard.frame import Head, Options, Verdicts, read_frame
+from paceline.dashboard.pages import Pages, shards
+from paceline.errors import PacelineError
+from paceline.history.columns import CaseGroup, Marks
+from paceline.history.store import Store
+from paceline.record.atomic import write_atomic
+from paceline.record.codec import dump_plain, load
+from paceline.report.site import shell
+
+FORMAT = 1
+MANIFEST = "data/manifest.json"
+LONGEST_TAIL = 64
+"""How many new records a case gathers at least before its large file is written again; at most twice as many, so that
+not all cases do it in the same night."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Built:
+    """What a build did; counted up while it goes on."""
+
+    cases: int = 0
+    sessions: int = 0
+    kept_cases: int = 0
+    kept_sessions: int = 0
+    files: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Manifest:
+    """What the site was made from: what has the same mark now need not be made again."""
+
+    cases: dict[str, Any] = field(default_factory=dict)
+    sessions: dict[str, Any] = field(default_factory=dict)
+    sides: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def summaries(self) -> dict[str, Any]:
+        return {ident: told["summary"] for ident, told in self.sessions.items()}
+
+
+class Builder:
+    """Builds a site from one frame of the history into one directory."""
+
+    def __init__(
+        self, store: Store, out: Path, options: Options, verdicts: Verdicts, marks: Marks | None
+    ) -> None:
+        self._out = out
+        self._options = options
+        store.database.map_nothing()
+        self._frame = read_frame(store, verdicts, marks)
+        self._pages = Pages(store.database, self._frame, options)
+        self._old, self._new = read_manifest(out), Manifest()
+        self.built = Built()
+
+    def build(self) -> Built:
+        self._write_all(shell(shards=max(shards(self._frame), default=-1) + 1))
+        for group in self._frame.groups:
+            self._case(group)
+        newest = self._frame.newest()
+        with_files = {head.id for head in newest[: self._options.files_of]}
+        for head in newest:
+            self._session(head, with_files=head.id in with_files and self._pages.has_files(head))
+        self._sides()
+        summaries = self._new.summaries
+        for shard in shards(self._frame):
+            self._write(f"sessions/{shard}", self._pages.sessions(shard, summaries))
+            self._write(f"heads/{shard}", self._pages.heads(shard))
+        self._write("search", self._pages.search())
+        overview = self._pages.overview(summaries)
+        self._write("overview", overview)
+        self._write_all(badge_files(overview))
+        self._write_bytes("feed.xml", feed_file(overview))
+        self._finish()
+        return self.built
+
+    def _write_all(self, files: Iterable[tuple[str, bytes]]) -> None:
+        for path, data in files:
+            self._write_bytes(path, data)
+
+    def _write(self, name: str, value: Any) -> None:
+        self._write_bytes(f"data/{name}.js", data_file(name, value))
+
+    def _write_bytes(self, path: str, data: bytes) -> None:
+        target = self._out / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(target, data, durable=False)
+        self.built.files += 1
+        self.built.size_bytes += len(data)
+
+    def _case(self, group: CaseGroup) -> None:
+        name = file_id(group.key)
+        known = self._old.cases.get(name, {})
+        marks = self._frame.of_case(group)
+        split = self._split(name, known, marks)
+        place = int(np.searchsorted(marks.ids, split, side="right"))
+        told = {"split": split, "body": _mark(marks, 0, place), "tail": _mark(marks, place, len(marks.ids))}
+        told["meta"] = _digest([group.rows, group.params, self._meta(group)])
+        self._new.cases[name] = told
+        if told == known:
+            self.built.kept_cases += 1
+            return
+        if (told["body"], told["split"]) != (known.get("body"), known.get("split")):
+            self._write(f"case/{name}-old", self._pages.case_body(group, split))
+        self._write(f"case/{name}", self._pages.case(group, split))
+        self.built.cases += 1
+
+    def _split(self, name: str, known: dict[str, Any], marks: Marks) -> int:
+        """Up to which number a case's records are in its large file."""
+        split = int(known.get("split", 0))
+        place = int(np.searchsorted(marks.ids, split, side="right"))
+        as_it_was = not split or known.get("body") == _mark(marks, 0, place)
+        limit = LONGEST_TAIL + int(name[:4], 16) % LONGEST_TAIL
+        return split if len(marks.ids) - place <= limit and as_it_was else int(marks.ids[-1])
+
+    def _meta(self, group: CaseGroup) -> Any:
+        keys = (group.key, group.key.partition("[")[0])
+        return [[self._frame.epochs.get(key, ()) for key in keys], self._frame.verdicts.of_case(group.key)]
+
+    def _session(self, head: Head, *, with_files: bool) -> None:
+        known = self._old.sessions.get(head.id)
+        own = self._frame.of_session(head.number)
+        mark = [_mark(own, 0, len(own.ids)), _digest(head), with_files]
+        if known and known["mark"] == mark:
+            self._new.sessions[head.id] = known
+            self.built.kept_sessions += 1
+            return
+        page, summary = self._pages.session(head)
+        found = dict(self._pages.files(head, page)) if with_files else {}
+        for place, files in found.items():
+            self._write(f"files/{head.id}/{place}", files)
+        self._write(f"session/{head.id}", {**page, "files": sorted(found)})
+        self._new.sessions[head.id] = {"mark": mark, "summary": summary, "files": sorted(found)}
+        self.built.sessions += 1
+
+    def _sides(self) -> None:
+        """Environments and sources, which pages load when somebody asks for them."""
+        for row in self._frame.environments:
+            self._side(f"environment/{row[0]}", row, partial(self._pages.environment, row[0]))
+        for row in self._frame.sources:
+            self._side(f"source/{row[0]}", row, partial(self._pages.source, row[0]))
+
+    def _side(self, name: str, told: Any, make: Callable[[], Any]) -> None:
+        mark = _digest(told)
+        self._new.sides[name] = mark
+        if self._old.sides.get(name) != mark:
+            self._write(name, make())
+
+    def _finish(self) -> None:
+        """Remove the files of what is gone, then say what the site was made from."""
+        kept = frozenset(_files_of(self._new))
+        for path in _files_of(self._old):
+            if path not in kept:
+                (self._out / path).unlink(missing_ok=True)
+        told = {"cases": self._new.cases, "sessions": self._new.sessions, "sides": self._new.sides}
+        self._write_bytes(MANIFEST, dump_plain({"format": FORMAT, "version": __version__, **told}))
+
+
+def _mark(marks: Marks, begin: int, end: int) -> list[int]:
+    """A mark of a stretch of records: how many, and the sums of their digests and numbers."""
+    digests, ids = marks.digests[begin:end], marks.ids[begin:end]
+    return [len(ids), int(digests.sum()), int(ids.sum())]
+
+
+def _files_of(manifest: Manifest) -> Iterator[str]:
+    for name in manifest.cases:
+        yield from (f"data/case/{name}.js", f"data/case/{name}-old.js")
+    for ident, told in manifest.sessions.items():
+        yield f"data/session/{ident}.js"
+        yield from (f"data/files/{ident}/{place}.js" for place in told["files"])
+    yield from (f"data/{name}.js" for name in manifest.sides)
+
+
+def _digest(value: Any) -> str:
+    return hashlib.blake2b(repr(value).encode("utf-8", "replace"), digest_size=8).hexdigest()
+
+
+def read_manifest(out: Path) -> Manifest:
+    """What the site in a directory was made from; a directory with other things in it is refused."""
+    try:
+        told = load((out / MANIFEST).read_bytes())
+    except FileNotFoundError:
+        if out.exists() and any(out.iterdir()):
+            raise PacelineError(
+                f"{out} is not empty and no dashboard: name a new directory, or empty it first"
+            ) from None
+        return Manifest()
+    except ValueError:
+        return Manifest()
+    if (told.get("format"), told.get("version")) != (FORMAT, __version__):
+        return Manifest()
+    return Manifest(cases=told["cases"], sessions=told["sessions"], sides=told["sides"])
+
+
+def build(store: Store, out: Path, options: Options, verdicts: Verdicts, marks: Marks | None = None) -> Built:
+    """Write the site into a directory, or bring the one that is there up to date."""
+    try:
+        return Builder(store, out, options, verdicts, marks).build()
+    except OSError as error:
+        raise PacelineError(f"cannot write the dashboard to {out}: {error.strerror or error}") from error

@@ -1,0 +1,105 @@
+"""Every data file of the site by its name, made from the history when it is asked for."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from paceline.dashboard.case_pages import pack_case
+from paceline.dashboard.frame import Frame, Head, Options
+from paceline.dashboard.overview import Overview, Summaries
+from paceline.dashboard.run_files import find_directory, run_files
+from paceline.dashboard.search_index import search_index
+from paceline.dashboard.session_pages import session_page
+from paceline.history.columns import CaseGroup, read_case, read_environment, read_source
+from paceline.history.database import Database
+from paceline.model import Case, CaseKind
+from paceline.record.codec import load
+
+SHARD = 512
+"""Sessions of one file."""
+
+
+class Pages:
+    """Makes pages from one frame."""
+
+    def __init__(self, database: Database, frame: Frame, options: Options) -> None:
+        self.frame = frame
+        self._database = database
+        self._options = options
+        self._overview = Overview(database, frame, options)
+
+    def overview(self, summaries: Summaries) -> dict[str, Any]:
+        return self._overview.page(summaries)
+
+    def search(self) -> dict[str, Any]:
+        return search_index(self._database, self.frame, self._overview.latest())
+
+    def case(self, group: CaseGroup, split: int) -> dict[str, Any]:
+        """A case's page: what is known of it, and its records after the number `split`."""
+        epochs = {
+            *self.frame.epochs.get(group.key, ()),
+            *self.frame.epochs.get(group.key.partition("[")[0], ()),
+        }
+        ids = self.frame.of_case(group).ids
+        with self._database.reading():
+            columns = read_case(self._database, group, ids[ids > split])
+        return {
+            "case": group.key,
+            "entry": group.entry,
+            "params": load(group.params.encode()) if group.params else {},
+            "kinds": [{"version": version, "variant": variant} for _, version, variant in group.rows],
+            "epochs": [{"at": at, "why": why} for at, why in sorted(epochs)],
+            "findings": self.frame.verdicts.of_case(group.key),
+            "records": pack_case(group, columns),
+        }
+
+    def case_body(self, group: CaseGroup, split: int) -> dict[str, Any]:
+        """A case's records up to a number; there for each case, so that a page can load both files at once."""
+        ids = self.frame.of_case(group).ids
+        with self._database.reading():
+            return pack_case(group, read_case(self._database, group, ids[ids <= split]))
+
+    def session(self, head: Head) -> tuple[dict[str, Any], dict[str, Any]]:
+        return session_page(self._database, self.frame, head)
+
+    def has_files(self, head: Head) -> bool:
+        """Whether a session's own files are within reach."""
+        return find_directory(head.directory, head.name, self._options.results) is not None
+
+    def files(self, head: Head, page: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """What the files of a session have of each of its records, by the record's place in the session's page."""
+        directory = find_directory(head.directory, head.name, self._options.results)
+        if directory is None:
+            return
+        last = {name: place for place, name in enumerate(page["case"])}
+        setups = frozenset(page["setup"])
+        for name, place in last.items():
+            kind: CaseKind = "data_setup" if place in setups else "entry"
+            bare = name.removeprefix("data_setup/") if kind == "data_setup" else name
+            found = run_files(directory, Case(name=bare, entry=bare, key=bare, kind=kind))
+            if found:
+                yield place, found
+
+    def sessions(self, shard: int, summaries: Summaries) -> list[dict[str, Any]]:
+        """The sessions whose numbers lie in a shard."""
+        numbers = range(shard * SHARD, (shard + 1) * SHARD)
+        heads = [self.frame.sessions[number] for number in numbers if number in self.frame.sessions]
+        return [{**self.frame.pack_head(head), **summaries.get(head.id, {})} for head in heads]
+
+    def heads(self, shard: int) -> list[dict[str, Any]]:
+        """The same without their summaries, which the page of a case does not need."""
+        return self.sessions(shard, {})
+
+    def environment(self, number: int) -> dict[str, Any]:
+        with self._database.reading():
+            data, packages = read_environment(self._database, number)
+        return {**(load(data.encode()) if data else {}), "packages": packages}
+
+    def source(self, number: int) -> dict[str, Any]:
+        with self._database.reading():
+            hash_, text = read_source(self._database, number)
+        return {"hash": hash_, "text": text}
+
+
+def shards(frame: Frame) -> list[int]:
+    """The shards that have sessions."""
+    return sorted({number // SHARD for number in frame.sessions})

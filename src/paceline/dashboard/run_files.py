@@ -1,0 +1,87 @@
+"""What only a session's files have: output, curves of memory, CPU and GPUs, and the list of artifacts."""
+
+import csv
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from paceline.dashboard.encoding import pack_floats
+from paceline.model import Case
+from paceline.record import layout
+
+LOG_BYTES = 256 * 1024
+"""Of a longer output the end is kept."""
+CURVE_POINTS = 2000
+
+
+def find_directory(directory: str, name: str, results: Path | None) -> Path | None:
+    """Where a session's files are now: in the results directory given, else where they were written."""
+    if results is not None and layout.is_session(results / name):
+        return results / name
+    # Sessions in object stores, and those of other tools, have no files here.
+    path = Path(directory) if directory and "://" not in directory else None
+    return path if path is not None and layout.is_session(path) else None
+
+
+def run_files(session_dir: Path, case: Case) -> dict[str, Any] | None:
+    """What a case's directory holds of its last attempt; None if there is none."""
+    entry = layout.entry_path(session_dir, case)
+    if not entry.is_dir():
+        return None
+    found = {
+        "log": _log(entry),
+        "resources": _curves(_last_run(entry) / "resources.csv"),
+        "gpus": _curves(_last_run(entry) / "gpustats.csv"),
+        "files": list(_listing(entry)),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def _last_run(entry: Path) -> Path:
+    """The directory of the case's last run: of several repetitions, the last one's."""
+    labels = layout.run_labels(entry)
+    return entry / layout.ATTEMPTS / labels[-1] if labels else entry
+
+
+def _log(entry: Path) -> dict[str, Any] | None:
+    try:
+        with (entry / layout.OUTPUT).open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - LOG_BYTES))
+            data = file.read(LOG_BYTES)
+    except OSError:
+        return None
+    cut = size > LOG_BYTES
+    text = data.decode("utf-8", "replace")
+    return {"text": text.partition("\n")[2] if cut else text, "bytes": size, "cut": cut}
+
+
+def _curves(path: Path) -> dict[str, Any] | None:
+    """The columns of a CSV file that are numbers, thinned where there are very many rows."""
+    try:
+        with path.open(newline="", errors="replace") as file:
+            rows = list(csv.reader(file))
+    except (OSError, csv.Error):
+        return None
+    if len(rows) < 3:
+        return None
+    names, body = rows[0], rows[1:]
+    step = -(-len(body) // CURVE_POINTS)
+    kept = [row for row in body[::step] if len(row) == len(names)]
+    columns = {name: [_number(row[place]) for row in kept] for place, name in enumerate(names)}
+    return {name: pack_floats(values) for name, values in columns.items() if any(v == v for v in values)}
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return float("nan")
+
+
+def _listing(entry: Path) -> Iterator[Mapping[str, Any]]:
+    for directory in (layout.LOGS, layout.ARTIFACTS, layout.BENCHMARK_RESULTS):
+        for name in sorted(layout.names_in(entry / directory)):
+            path = entry / directory / name
+            if path.is_file():
+                yield {"name": f"{directory}/{name}", "bytes": path.stat().st_size}
