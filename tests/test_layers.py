@@ -20,7 +20,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"cli", "pytest_plugin"}),
     frozenset({"experiments"}),
     frozenset({"session"}),
-    frozenset({"findings"}),
+    frozenset({"evals"}),
     frozenset({"plan", "run", "history", "judge", "report", "sinks", "curate"}),
     frozenset({"config"}),
     frozenset({"record", "metrics", "plugins"}),
