@@ -185,14 +185,14 @@ def test_files_stay_short() -> None:
     assert not {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE}
 
 
-def test_broad_excepts_stand_in_two_places_at_most() -> None:
+def test_broad_excepts_stand_around_a_case_a_stub_and_a_sink_call_only() -> None:
     broad = [
         f"{path}:{node.lineno}"
         for path in FILES
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ExceptHandler) and is_broad(node)
     ]
-    assert len(broad) <= 2, broad
+    assert len(broad) <= 3, broad
 
 
 def is_broad(handler: ast.ExceptHandler) -> bool:

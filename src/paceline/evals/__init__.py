@@ -16,22 +16,36 @@ from paceline.evals.attention_config import (
     StreamingConfig,
 )
 from paceline.evals.configs import AdapterConfig, BenchmarkConfig, BenchmarkStub, ModelConfig
+from paceline.evals.executor import BenchmarkExecutor, ExecutorOptions
+from paceline.evals.faults import Clocks, RetryPolicy
+from paceline.evals.planning import Matrix
+from paceline.evals.progress import ExecutionProgress
+from paceline.evals.results import BenchmarkFailure, BenchmarkResult, ExecutionResults
 
 __all__ = [
     "AdapterConfig",
     "AdaptiveSamplingConfig",
     "AttentionConfig",
     "BenchmarkConfig",
+    "BenchmarkExecutor",
+    "BenchmarkFailure",
+    "BenchmarkResult",
     "BenchmarkStub",
+    "Clocks",
     "DenseConfig",
+    "ExecutionProgress",
+    "ExecutionResults",
+    "ExecutorOptions",
     "HashAttentionConfig",
     "LocalMaskerConfig",
     "MaskerConfig",
+    "Matrix",
     "ModelConfig",
     "OracleTopKConfig",
     "OracleTopPConfig",
     "QuestConfig",
     "RandomSamplingConfig",
+    "RetryPolicy",
     "SinkMaskerConfig",
     "SparseAttentionConfig",
     "StreamingConfig",

@@ -10,7 +10,7 @@ becomes no token at all.
 import hashlib
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, fields
+from dataclasses import Field, dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -18,6 +18,7 @@ from paceline import plugins
 from paceline.errors import PacelineError
 
 Size = int | float
+_COUNTS = frozenset({"bits", "page_size"})
 
 
 class AttentionError(PacelineError):
@@ -256,10 +257,11 @@ def _check(config: MaskerConfig, field: "Field[Any]") -> None:
         raise AttentionError(
             f"{name}: give tokens as an integer from 1, or a share over 0 and at most 1 as a float"
         )
-    is_share = isinstance(field.default, float) and field.default is not MISSING
-    if is_share and not (isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1):
+    if isinstance(field.default, float) and not (
+        isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
+    ):
         raise AttentionError(f"{name}: give a number over 0 and at most 1")
-    if field.name == "bits" and not (isinstance(value, int) and value >= 1):
+    if field.name in _COUNTS and not (isinstance(value, int) and value >= 1):
         raise AttentionError(f"{name}: give an integer from 1")
 
 

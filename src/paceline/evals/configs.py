@@ -65,6 +65,7 @@ class BenchmarkStub:
     content: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """All that decides the result, as `spec.json` has it; `key` is its hash."""
     memory_bytes: int | None = None
+    data_dir: str | None = None
 
     @property
     def name(self) -> str:
