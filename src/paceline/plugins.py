@@ -1,7 +1,6 @@
 """(group, name) → entry point → object; the only import by name."""
 
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import Any
 
 from paceline.errors import PacelineError
@@ -9,6 +8,8 @@ from paceline.errors import PacelineError
 
 def names(group: str) -> tuple[str, ...]:
     """All names registered in a group, sorted."""
+    from importlib.metadata import entry_points  # slow to load, and import paths do without
+
     return tuple(sorted({point.name for point in entry_points(group=f"paceline.{group}")}))
 
 
@@ -22,6 +23,8 @@ def find(group: str, name: str) -> Any:
     """The object registered as `name`, or the one at an import path such as `my_pkg.sinks:MySink`."""
     if ":" in name:
         return _import_path(group, name)
+    from importlib.metadata import entry_points
+
     for point in entry_points(group=f"paceline.{group}", name=name):
         return point.load()
     known = ", ".join(names(group)) or "none installed"

@@ -13,7 +13,6 @@ from paceline.evals.configs import BenchmarkStub
 from paceline.evals.jobs import Fault, Job, Outcome
 from paceline.evals.results import BenchmarkFailure, BenchmarkResult
 from paceline.model import Case, Measurement, Plan, Record, Status
-from paceline.plan.matrix import key_case, name_case
 from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump
 from paceline.record.directory import SessionDir
@@ -39,9 +38,10 @@ def stub_case(stub: BenchmarkStub) -> Case:
     """The case that a stub is in history: the benchmark's subset, with the model and the attention as parameters."""
     params = {"model": stub.model_name, "attention": stub.sparse_config_name}
     return Case(
-        name=name_case(stub.task, params),
+        name=f"{stub.task}[model={stub.model_name},attention={stub.sparse_config_name}]",
         entry=stub.task,
-        key=key_case(stub.task, params),
+        # Sorted by parameter, as the keys of all cases are.
+        key=f"{stub.task}[attention={stub.sparse_config_name},model={stub.model_name}]",
         fingerprint=stub.key,
         params=params,
         version=str(stub.content["benchmark"]["version"]),
