@@ -21,12 +21,7 @@ COMMANDS = {
     "show": "Show the report of a session that is over, or of one that was cut short.",
     "send": "Deliver what sessions have left waiting for their sinks.",
     "history": "Look at the results of all sessions, and keep their database.",
-    "regressions": "Show what changed in the history, when, how surely, and what may be the cause.",
-    "verdict": "Say what a change is: acknowledged, expected, fixed or false.",
-    "compare": "Compare two sessions, revisions, branches, environments or files.",
-    "ab": "Run a suite in two or more settings, in turns, until the difference between them is known.",
-    "bisect": "Find the commit, or the version of a package, that made a number worse.",
-    "nightly": "Run a suite, confirm what got worse, and name the commit that did it.",
+    "evals": "Evaluate models under several attentions on many benchmarks, on a pool of GPUs.",
     "schema": "Print the JSON Schema of the configuration, the plan, a record or the report.",
     "completion": "Print the script that lets a shell complete paceline's commands and options.",
 }

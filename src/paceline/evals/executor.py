@@ -243,6 +243,7 @@ class _Run:
     def _finish(self, *, interrupted: bool, busy: tuple[float, float]) -> ExecutionResults:
         busy_s, offered_s = busy
         self._costs.write()
+        self._slots.forget()
         data = self._summary.data(
             interrupted=interrupted,
             slot_busy_share=busy_s / offered_s if offered_s else None,

@@ -53,6 +53,10 @@ class SlotFiles:
             data = dump({"time": utc_now(), "devices": describe(pool, workers)}, pretty=True)
             write_atomic(self._directory / SLOTS, data, durable=False)
 
+    def forget(self) -> None:
+        """The execution has ended, and its devices do nothing any more."""
+        (self._directory / SLOTS).unlink(missing_ok=True)
+
 
 def _request(line: bytes) -> Mapping[str, str] | None:
     try:
@@ -95,9 +99,7 @@ def read_slots(directory: Path) -> list[dict[str, Any]]:
         data = load((directory / SLOTS).read_bytes())
         devices: list[dict[str, Any]] = data["devices"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise EvalError(
-            f"{directory} shows no slots: no execution runs there, or it has just begun"
-        ) from error
+        raise EvalError(f"{directory} shows no slots: no execution runs there") from error
     return devices
 
 

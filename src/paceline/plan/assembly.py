@@ -41,13 +41,16 @@ def make_plan(
     """
     environ = os.environ if environ is None else environ
     check_session_name(session)
-    python = {"python": setting.python} if setting and setting.python else {}
-    expansion = Expansion(loaded, environ, {**NAMES, **python}, setting)
+    if loaded.config.evals is not None and not loaded.config.entries and not loaded.problems:
+        raise SelectionError("the suite has evals and no entries: 'paceline evals run' runs those")
+    expansion = Expansion(loaded, environ, NAMES)
     problems = [*loaded.problems]
     directories = find_directories(expansion, session, results_dir, problems)
     drafts, found = draft_cases(expansion)
     problems += [*found, *expansion.check_path_names(), *check_sinks(loaded)]
     notes: list[str] = list(loaded.warnings)
+    if loaded.config.evals is not None:
+        notes.append("the suite's evals are not a part of this: 'paceline evals run' runs them")
     drafts = _choose(drafts, only, exclude, shard, notes, is_broken=bool(problems))
     marks = {**directories.marks, SEARCH_PATH: environ.get("PATH", os.defpath)}
     built = _build(expansion, marks, drafts)
