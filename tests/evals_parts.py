@@ -121,3 +121,9 @@ class BadScorer(Tasks):
         if Path(os.environ["EVALS_TEST_BAD_SCORER"]).exists():
             raise KeyError("no such reference")
         return super().score(samples, predictions)
+
+
+class NeedsGpu(MockAdapter):
+    """Says that it computes on a GPU."""
+
+    uses_gpu: ClassVar[bool] = True

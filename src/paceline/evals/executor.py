@@ -12,7 +12,7 @@ from paceline.errors import SessionError
 from paceline.evals.attention_config import AttentionConfig
 from paceline.evals.configs import AdapterConfig, BenchmarkConfig, BenchmarkStub, ModelConfig
 from paceline.evals.costs import Costs
-from paceline.evals.devices import DevicePool, DeviceState
+from paceline.evals.devices import DevicePool, DeviceState, device_names
 from paceline.evals.execution import Summary, new_plan, plan_json, stub_record
 from paceline.evals.faults import Clocks, FaultClass, RetryPolicy
 from paceline.evals.interfaces import Adapter, GenerationSpec, ModelSpec, StubScheduler
@@ -79,6 +79,7 @@ class BenchmarkExecutor:
         launcher: LauncherFactory = LocalLauncher,
     ) -> None:
         self.gpu_ids = list(gpu_ids)
+        device_names(self.gpu_ids)
         self.max_concurrent_runs = max_concurrent_runs
         self.base_result_dir = Path(os.path.abspath(base_result_dir))  # noqa: PTH100 - links stay as they are
         self._options = options or ExecutorOptions()

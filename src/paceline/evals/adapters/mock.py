@@ -65,7 +65,8 @@ class MockAdapter:
                 yield self._answer(sample, context, density, budget)
 
     def _answer(self, sample: Sample, context: str, density: float, budget: int | None) -> Prediction:
-        time.sleep(self._seconds)
+        if self._seconds:
+            time.sleep(self._seconds)
         limit = sample.max_new_tokens if budget is None else int(budget)
         words = _closest_sentence(context, sample.question).split()[:limit]
         return Prediction(
