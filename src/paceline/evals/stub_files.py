@@ -17,6 +17,7 @@ from typing import Any
 
 from paceline.evals.interfaces import Prediction, Sample
 from paceline.evals.paths import SPEC
+from paceline.evals.registry import EvalError
 from paceline.record.atomic import write_all, write_atomic
 from paceline.record.codec import dump, load, revive
 from paceline.record.events import end_torn_line, utc_now
@@ -41,9 +42,12 @@ class Marker:
 
 def write_spec(directory: Path, key: str, content: Mapping[str, Any]) -> None:
     """Take a directory for a stub; written before anything else, so that every file has an owner."""
-    if not (directory / SPEC).exists():
+    owner = read_spec(directory)
+    if owner is None:
         spec = {"key": key, "created_at": utc_now(), "content": content}
         write_atomic(directory / SPEC, dump(spec, pretty=True))
+    elif owner["key"] != key:
+        raise EvalError(f"another execution has taken {directory} meanwhile: run this one again")
 
 
 def read_spec(directory: Path) -> Mapping[str, Any] | None:

@@ -20,6 +20,7 @@ from paceline.evals.interfaces import Seat, StubScheduler, Waiting
 from paceline.evals.interrupts import Interrupts
 from paceline.evals.jobs import Fault, Job, Outcome
 from paceline.evals.launch import Launcher
+from paceline.evals.registry import EvalError
 from paceline.evals.stub_files import append_attempt, read_marker
 from paceline.evals.workers import END_GRACE_S, WorkerSeat, new_lease
 
@@ -117,12 +118,13 @@ class Supervisor:
 
     def _obey_commands(self) -> None:
         for command in self._commands():
-            name = command["device"]
-            if command["do"] == "add":
-                self._pool.add(name)
-            else:
-                self._pool.remove(name)
-            self._observer.event("slots_changed", do=command["do"], device=name)
+            name, do = command["device"], command["do"]
+            try:
+                self._pool.add(name) if do == "add" else self._pool.remove(name)
+            except EvalError as error:
+                self._observer.event("slots_refused", do=do, device=name, reason=str(error))
+                continue
+            self._observer.event("slots_changed", do=do, device=name)
             self._observer.changed(self)
 
     # Giving out work
