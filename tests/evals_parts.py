@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import ClassVar
@@ -57,7 +58,7 @@ class TornAdapter(MockAdapter):
             self._strike("generate")
             if self._random.random() < self._chaos:
                 perform(self._random.choice(["kill", "kill", "stop", "oom", "abort"]))
-            yield prediction
+            yield replace(prediction, extra={"cuda": os.environ.get("CUDA_VISIBLE_DEVICES")})
 
     def _strike(self, phase: str) -> None:
         if not self._script.is_dir():
@@ -67,7 +68,13 @@ class TornAdapter(MockAdapter):
                 path.unlink()
             except FileNotFoundError:
                 continue
-            perform(path.name.removeprefix(f"{phase}-").rstrip("0123456789"))
+            fault = path.name.removeprefix(f"{phase}-").rstrip("0123456789")
+            if fault == "orphan" and (self._script / "loads").is_dir():
+                left = subprocess.Popen(
+                    [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True
+                )
+                (self._script / "loads" / f"orphan-{left.pid}").touch()
+            perform(fault)
 
 
 class OutOfMemoryError(RuntimeError):

@@ -33,6 +33,7 @@ class EvalsRequest:
     gpu_ids: tuple[str, ...] = ()
     max_concurrent_runs: int | None = None
     base_result_dir: str | None = None
+    on: str | None = None
     sinks: tuple[str, ...] = ()
     db: str | None = None
     history: bool = True
@@ -95,6 +96,7 @@ def _executor(
         ),
         on_progress=on_progress,
         on_record=on_record,
+        on=request.on or section.on,
     )
 
 

@@ -67,6 +67,11 @@ def _inputs(function: _Function) -> _Function:
 
 @click.command("run", epilog=RUN_EPILOG)
 @_inputs
+@click.option(
+    "--on",
+    metavar="ADDRESS",
+    help="Run the workers on the nodes of a Ray cluster: HOST:PORT, or auto. 'local' is this machine.",
+)
 @click.option("--sink", "sinks", metavar="NAME", multiple=True, help="Send results to this sink too.")
 @click.option("--db", metavar="URL", help="Record into this database. [default: as 'paceline run']")
 @click.option("--no-history", is_flag=True, help="Do not record the execution in the history.")

@@ -98,6 +98,9 @@ class Evals(EvalsPart):
     max_concurrent_runs: PositiveCount | None = Field(
         default=None, description="Workers over all devices; one each by default."
     )
+    on: Name | None = Field(
+        default=None, description="A Ray cluster to run on, `HOST:PORT` or `auto`; this machine by default."
+    )
     base_result_dir: Name = Field(
         default="benchmark_results", description="Where results lie, those of earlier executions too."
     )

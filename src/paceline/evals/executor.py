@@ -19,7 +19,7 @@ from paceline.evals.interfaces import Adapter, GenerationSpec, ModelSpec, StubSc
 from paceline.evals.interrupts import Interrupts
 from paceline.evals.jobs import Job, Outcome
 from paceline.evals.keys import content_key
-from paceline.evals.launch import Launcher, LocalLauncher
+from paceline.evals.launch import Berth, Launcher, LocalLauncher
 from paceline.evals.planning import Matrix, make_stubs
 from paceline.evals.progress import ExecutionProgress
 from paceline.evals.registry import EvalError, find, import_path
@@ -38,7 +38,6 @@ from paceline.run.gpu import gpu_collectors
 _FAULTS = frozenset(fault.value for fault in FaultClass)
 ProgressCallback = Callable[[ExecutionProgress], None]
 RecordCallback = Callable[[Record], None]
-LauncherFactory = Callable[[Path], Launcher]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +64,9 @@ class BenchmarkExecutor:
         base_result_dir: where results lie, those of earlier executions too.
         options: clocks, retries, scheduler, exporters.
         on_progress: called with an `ExecutionProgress` whenever something has changed.
+        on_record: called with the record of each stub that ended.
+        on: the address of a Ray cluster (or "auto") whose nodes are to run the workers. All see `base_result_dir`; each
+            of `gpu_ids` then stands for one GPU, or one CPU, that Ray finds.
     """
 
     def __init__(
@@ -76,7 +78,7 @@ class BenchmarkExecutor:
         options: ExecutorOptions | None = None,
         on_progress: ProgressCallback | None = None,
         on_record: RecordCallback | None = None,
-        launcher: LauncherFactory = LocalLauncher,
+        on: str | None = None,
     ) -> None:
         self.gpu_ids = list(gpu_ids)
         device_names(self.gpu_ids)
@@ -85,7 +87,7 @@ class BenchmarkExecutor:
         self._options = options or ExecutorOptions()
         self._on_progress = on_progress
         self._on_record = on_record
-        self._launcher = launcher
+        self._on = on
         if isinstance(max_concurrent_runs, bool) or max_concurrent_runs < 1:
             raise EvalError("max_concurrent_runs is 1 or more")
 
@@ -137,7 +139,7 @@ class BenchmarkExecutor:
             self.gpu_ids,
             max_workers=self.max_concurrent_runs,
             memory_bytes=self._options.memory_bytes,
-            look_for_gpus=adapter.uses_gpu,
+            look_for_gpus=adapter.uses_gpu and self._on is None,
         )
         scheduler: StubScheduler = find("eval_schedulers", self._options.scheduler)()
         exporters = [find("eval_exporters", name) for name in self._options.exporters]
@@ -211,12 +213,14 @@ class _Run:
 
     def _supervise(self, pending: Sequence[Job], interrupts: Interrupts) -> tuple[float, float]:
         """Run what is left; seconds in which workers had a stub, and in which they could have had one."""
-        launcher = self._executor._launcher(self._directory.path / "workers")
+        launcher = make_launcher(self._executor._on, self._directory.path / "workers")
         seats = min(self._executor.max_concurrent_runs, len(pending))
         cpus = len(os.sched_getaffinity(0))
 
-        def environment(device: DeviceState) -> Mapping[str, str]:
-            return device.environment(self._executor.max_concurrent_runs, cpus, os.environ)
+        def berth(device: DeviceState) -> Berth:
+            share = 0.0 if device.is_cpu else 1 / self._pool.workers_per_device
+            environment = device.environment(self._executor.max_concurrent_runs, cpus, os.environ)
+            return Berth(environment=environment, gpu_share=share)
 
         supervisor = Supervisor(
             pending,
@@ -225,7 +229,7 @@ class _Run:
             launcher=launcher,
             observer=self,
             interrupts=interrupts,
-            environment=environment,
+            berth=berth,
             clocks=self._options.clocks,
             policy=self._options.retry,
             commands=self._slots.requests,
@@ -312,6 +316,15 @@ class _Run:
             eta_s=elapsed / done * left if done else None,
         )
         self._executor._on_progress(progress)
+
+
+def make_launcher(on: str | None, log_dir: Path) -> Launcher:
+    """Workers on this machine, or on the nodes of the Ray cluster at an address."""
+    if on is None or on == "local":
+        return LocalLauncher(log_dir)
+    from paceline.evals.ray_launch import RayLauncher
+
+    return RayLauncher(log_dir, on)
 
 
 def make_jobs(matrix: Matrix, stubs: Sequence[BenchmarkStub], costs: Costs) -> list[Job]:

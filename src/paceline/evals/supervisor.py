@@ -19,7 +19,7 @@ from paceline.evals.faults import Clocks, FaultClass, RetryPolicy, kernel_oom_ki
 from paceline.evals.interfaces import Seat, StubScheduler, Waiting
 from paceline.evals.interrupts import Interrupts
 from paceline.evals.jobs import Fault, Job, Outcome
-from paceline.evals.launch import Launcher
+from paceline.evals.launch import Berth, Launcher
 from paceline.evals.registry import EvalError
 from paceline.evals.stub_files import append_attempt, read_marker
 from paceline.evals.workers import END_GRACE_S, WorkerSeat, new_lease
@@ -49,7 +49,7 @@ class Supervisor:
         launcher: Launcher,
         observer: Observer,
         interrupts: Interrupts,
-        environment: Callable[[DeviceState], Mapping[str, str]],
+        berth: Callable[[DeviceState], Berth],
         clocks: Clocks,
         policy: RetryPolicy,
         commands: Callable[[], Sequence[Mapping[str, str]]] = lambda: (),
@@ -62,7 +62,7 @@ class Supervisor:
         self._launcher = launcher
         self._observer = observer
         self._interrupts = interrupts
-        self._environment = environment
+        self._berth = berth
         self._clocks = clocks
         self._policy = policy
         self._commands = commands
@@ -185,7 +185,7 @@ class Supervisor:
     def _start(self, device: DeviceState, job: Job) -> WorkerSeat | None:
         number = self._count("worker")
         try:
-            process = self._launcher.start(number, self._environment(device))
+            process = self._launcher.start(number, self._berth(device))
         except OSError as error:
             text = f"no worker can be started: {error.strerror or error}"
             self._blame(
@@ -249,7 +249,7 @@ class Supervisor:
     def _hear(self, worker: WorkerSeat, message: Mapping[str, Any]) -> None:
         kind, lease = message["t"], worker.lease
         if kind == "ready":
-            worker.pid = message["pid"]
+            worker.introduce(message["pid"])
             self._observer.event("worker_ready", worker=worker.number, pid=worker.pid)
             return
         if lease is None or message.get("lease") != lease.number:

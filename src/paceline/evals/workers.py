@@ -45,6 +45,7 @@ class WorkerSeat:
         self._end_by = float("inf")
         self._ended_hard = False
         self.is_stopping = False
+        self._has_waited = False
 
     @property
     def is_idle(self) -> bool:
@@ -53,6 +54,12 @@ class WorkerSeat:
     @property
     def is_leaving(self) -> bool:
         return self.is_stopping or self.ending is not None
+
+    def introduce(self, pid: int) -> None:
+        """It runs by now; the time it waited for a place does not count."""
+        self.pid = pid
+        if self._has_waited and self.lease is not None:
+            self.lease.started = self.lease.progress_at = monotonic()
 
     def grant(self, lease: Lease) -> None:
         """Lend it a job; from now on its clocks run."""
@@ -94,6 +101,9 @@ class WorkerSeat:
         """When the next of its clocks runs out."""
         if self.is_leaving or self.lease is None:
             return self._end_by
+        if self.process.is_waiting:
+            self._has_waited = True
+            return float("inf")
         return min(when for when, _, _ in self._clocks(self.lease, clocks))
 
     def _clocks(self, lease: Lease, clocks: Clocks) -> list[tuple[float, FaultClass, str]]:

@@ -24,8 +24,17 @@ PR_SET_PDEATHSIG = 1
 _LOOK_S = 1.0
 
 
-def keep(run: Callable[[], int], life_fd: int, worker_fds: tuple[int, ...]) -> None:
-    """Fork: the child runs `run` and exits with what it gives; this process keeps it, and ends as it ended."""
+def keep(
+    run: Callable[[], int], life_fd: int, worker_fds: tuple[int, ...], *, sheltered: bool = False
+) -> None:
+    """Fork: the child runs `run` and exits with what it gives; this process keeps it, and ends as it ended.
+
+    `sheltered`, the keeper is a child that outlives this process: Ray kills the children of a worker before it.
+    """
+    if sheltered and (child := os.fork()):
+        for fd in (life_fd, *worker_fds):
+            os.close(fd)
+        _end_like(os.waitpid(child, 0)[1])
     become_subreaper()
     keeper = os.getpid()
     child = os.fork()
