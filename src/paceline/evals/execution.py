@@ -137,6 +137,7 @@ class Summary:
         self.counts: Counter[str] = Counter()
         self.results: dict[int, BenchmarkResult] = {}
         self.failures: dict[int, BenchmarkFailure] = {}
+        self._linked: dict[Path, str] = {}
 
     def add(self, job: Job, outcome: Outcome) -> None:
         self.counts[outcome.state] += 1
@@ -193,9 +194,11 @@ class Summary:
     def _link(self, result_dir: Path) -> None:
         """Show the results in the execution's own directory as well, in the same tree."""
         link = self._directory.path / result_dir.relative_to(self._directory.path.parent)
-        link.parent.mkdir(parents=True, exist_ok=True)
+        if link.parent not in self._linked:
+            link.parent.mkdir(parents=True, exist_ok=True)
+            self._linked[link.parent] = os.path.relpath(result_dir.parent, link.parent)
         with suppress(FileExistsError):
-            link.symlink_to(os.path.relpath(result_dir, link.parent))
+            link.symlink_to(f"{self._linked[link.parent]}/{result_dir.name}")
 
 
 def _names(stub: BenchmarkStub) -> dict[str, Any]:

@@ -17,9 +17,9 @@ from paceline.evals.stub_files import (
     PredictionLog,
     read_marker,
     read_spec,
+    write_marked,
     write_marker,
 )
-from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump, load
 
 _COLUMNS = ("sample_id", "task", "question", "answer_prefix", "references", "predicted_answer")
@@ -52,9 +52,9 @@ def write_scores(
     directory: Path, samples: Sequence[Sample], predictions: Mapping[str, Prediction], scores: Scores
 ) -> dict[str, Any]:
     """Write `raw_results.csv` and `metrics.json`; hands back what the latter holds."""
-    write_atomic(directory / RAW, _table(samples, predictions, scores).encode("utf-8", "surrogatepass"))
+    write_marked(directory / RAW, _table(samples, predictions, scores).encode("utf-8", "surrogatepass"))
     metrics = metrics_json(samples, predictions, scores)
-    write_atomic(directory / METRICS, dump(metrics, pretty=True))
+    write_marked(directory / METRICS, dump(metrics, pretty=True))
     return metrics
 
 

@@ -19,7 +19,7 @@ from paceline.evals.interfaces import Prediction, Sample
 from paceline.evals.paths import SPEC
 from paceline.evals.registry import EvalError
 from paceline.record.atomic import write_all, write_atomic
-from paceline.record.codec import dump, load, revive
+from paceline.record.codec import dump, dump_plain, load, revive
 from paceline.record.events import end_torn_line, utc_now
 
 PREDICTIONS, RAW, METRICS, DONE, ATTEMPTS = (
@@ -45,7 +45,7 @@ def write_spec(directory: Path, key: str, content: Mapping[str, Any]) -> None:
     owner = read_spec(directory)
     if owner is None:
         spec = {"key": key, "created_at": utc_now(), "content": content}
-        write_atomic(directory / SPEC, dump(spec, pretty=True))
+        write_atomic(directory / SPEC, dump_plain(spec, pretty=True))
     elif owner["key"] != key:
         raise EvalError(f"another execution has taken {directory} meanwhile: run this one again")
 
@@ -57,6 +57,16 @@ def read_spec(directory: Path) -> Mapping[str, Any] | None:
     except (OSError, ValueError):
         return None
     return spec if isinstance(spec, dict) and "key" in spec else None
+
+
+def write_marked(path: Path, data: bytes) -> None:
+    """Write a file that counts by the marker only, so that it need not appear at once; it is on the disk then."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    try:
+        write_all(fd, data)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def write_marker(directory: Path, key: str, facts: Mapping[str, Any]) -> None:

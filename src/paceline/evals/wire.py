@@ -4,7 +4,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from paceline.record.codec import dump, load
+from paceline.record.codec import dump_plain, load
 
 _READ_BYTES = 1 << 16
 
@@ -21,9 +21,9 @@ class Wire:
         return self.socket.fileno()
 
     def send(self, message: Mapping[str, Any]) -> bool:
-        """Hand a message over; False if the other side is gone."""
+        """Hand a message of plain data over; False if the other side is gone."""
         try:
-            self.socket.sendall(dump(message) + b"\n")
+            self.socket.sendall(dump_plain(message) + b"\n")
         except OSError:
             self.closed = True
             return False

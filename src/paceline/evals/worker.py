@@ -31,7 +31,7 @@ from paceline.evals.stub_files import PredictionLog, read_marker, write_marker, 
 from paceline.evals.wire import Wire
 
 PROGRESS_EVERY_S = 0.05
-_KEPT_BENCHMARKS = 64
+_KEPT_SUBSETS = 64
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF})
 """From file systems that lock no directories."""
 
@@ -52,7 +52,8 @@ class Worker:
         self._adapter: Adapter | None = None
         self._resident = ""
         self._attention: Any = ()
-        self._samples: dict[str, tuple[EvalBenchmark, list[Sample]]] = {}
+        self._benchmarks: dict[str, EvalBenchmark] = {}
+        self._samples: dict[str, list[Sample]] = {}
         self._told_at = 0.0
         self._phase = ""
 
@@ -104,7 +105,7 @@ class Worker:
             try:
                 asked = self._generate(lease, samples, log)
                 self._phase = "score"
-                self._wire.send({"t": "scoring", "lease": lease["lease"]})
+                self._tell(lease["lease"], "scoring")
                 log.sync()
             finally:
                 log.close()
@@ -137,17 +138,21 @@ class Worker:
 
     def _load_samples(self, lease: Mapping[str, Any]) -> tuple[EvalBenchmark, list[Sample]]:
         """Benchmark and samples; kept, since the same subset is asked under every attention."""
-        name = repr((lease["benchmark"], lease["content"]["benchmark"], lease["content"]["subset"]))
-        name += repr(lease["content"]["request_kwargs"].get("max_requests"))
+        content = lease["content"]
+        benchmark = self._benchmark(lease["benchmark"], content["benchmark"])
+        name = repr((lease["benchmark"], content["benchmark"], content["subset"], content["request_kwargs"]))
         if name not in self._samples:
-            while len(self._samples) >= _KEPT_BENCHMARKS:
+            while len(self._samples) >= _KEPT_SUBSETS:
                 self._samples.pop(next(iter(self._samples)))
-            content = lease["content"]["benchmark"]
-            benchmark = make_benchmark(
-                find("eval_benchmarks", lease["benchmark"]), content["name"], content["params"]
-            )
-            self._samples[name] = (benchmark, load_samples(benchmark, lease["content"], lease["data_dir"]))
-        return self._samples[name]
+            self._samples[name] = load_samples(benchmark, content, lease["data_dir"])
+        return benchmark, self._samples[name]
+
+    def _benchmark(self, path: str, content: Mapping[str, Any]) -> EvalBenchmark:
+        name = repr((path, content))
+        if name not in self._benchmarks:
+            kind = find("eval_benchmarks", path)
+            self._benchmarks[name] = make_benchmark(kind, content["name"], content["params"])
+        return self._benchmarks[name]
 
     def _generate(self, lease: Mapping[str, Any], samples: Sequence[Sample], log: PredictionLog) -> int:
         """Ask what has no answer yet; how many that was."""
@@ -157,6 +162,7 @@ class Worker:
             load_s = self._prepare(lease)
         begun = {"t": "begun", "lease": lease["lease"], "load_s": load_s}
         self._wire.send({**begun, "total": total, "known": total - len(missing)})
+        self._told_at = time.monotonic()
         if not missing:
             return 0
         adapter, generation = self._adapter, _generation(lease["content"])
@@ -192,15 +198,18 @@ class Worker:
             adapter.close()
 
     def _tell_progress(self, lease: int, known: int) -> None:
-        now = time.monotonic()
-        if now - self._told_at < PROGRESS_EVERY_S:
-            return
-        self._told_at = now
-        self._wire.send({"t": "sample", "lease": lease, "known": known})
-        if select.select([self._wire], [], [], 0)[0]:
+        if self._tell(lease, "sample", known=known) and select.select([self._wire], [], [], 0)[0]:
             asked = {message["do"] for message in self._wire.receive()}
             if self._wire.closed or asked & {"pause", "stop"}:
                 raise Paused
+
+    def _tell(self, lease: int, what: str, **fields: Any) -> bool:
+        """Show that the work goes on, unless that was shown a moment ago."""
+        now = time.monotonic()
+        if now - self._told_at < PROGRESS_EVERY_S:
+            return False
+        self._told_at = now
+        return self._wire.send({"t": what, "lease": lease, **fields})
 
 
 def _make_adapter(lease: Mapping[str, Any]) -> Adapter:
