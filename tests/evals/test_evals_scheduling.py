@@ -1,6 +1,7 @@
 """Which stub runs next and where: models stay, the longest goes first, memory is not given out twice."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -8,9 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.errors import PacelineError
-from paceline.evals import AdapterConfig, BenchmarkConfig, BenchmarkExecutor, ExecutorOptions, ModelConfig
+from paceline.evals import (
+    AdapterConfig,
+    BenchmarkConfig,
+    BenchmarkExecutor,
+    ExecutorOptions,
+    Matrix,
+    ModelConfig,
+)
+from paceline.evals.costs import Costs
 from paceline.evals.devices import DevicePool, device_names
+from paceline.evals.gpus import find_gpu, list_gpus
 from paceline.evals.interfaces import Seat, StubScheduler, Waiting
+from paceline.evals.planning import make_stubs
 from paceline.evals.scheduling import InOrder, LongestFirst
 
 
@@ -167,3 +178,72 @@ def test_a_model_too_large_for_company_still_runs(tmp_path: Path) -> None:
         most = max(most, running)
     assert most == 1, "two of them do not fit on one device"
     assert len((results.directory / "results.csv").read_text().splitlines()) == 7
+
+
+class FakeNvml:
+    """Two cards, the second of them split; stands where no driver is to be had."""
+
+    class NVMLError(Exception):
+        """As the library's."""
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        return 2
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:  # noqa: N802
+        return f"GPU-{index}abcdef"
+
+    def nvmlDeviceGetUUID(self, handle: str) -> str:  # noqa: N802
+        return handle
+
+    def nvmlDeviceGetMemoryInfo(self, handle: str) -> Any:  # noqa: N802
+        return SimpleNamespace(total=80 << 30 if handle.startswith("GPU") else 10 << 30)
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, handle: str) -> int:  # noqa: N802
+        if handle == "GPU-0abcdef":
+            raise self.NVMLError
+        return 3
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, handle: str, number: int) -> str:  # noqa: N802
+        if number == 1:
+            raise self.NVMLError
+        return f"MIG-{number}-of-{handle}"
+
+
+def test_gpus_are_found_by_index_uuid_and_mig_instance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paceline.evals.gpus.nvml", FakeNvml)
+    known = list_gpus()
+    assert [gpu.uuid for gpu in known] == [
+        "GPU-0abcdef",
+        "GPU-1abcdef",
+        "MIG-0-of-GPU-1abcdef",
+        "MIG-2-of-GPU-1abcdef",
+    ]
+    assert find_gpu("1", known).uuid == find_gpu("GPU-1ab", known).uuid == "GPU-1abcdef"
+    assert find_gpu("MIG-2-of-GPU-1abcdef", known).memory_bytes == 10 << 30
+    devices = DevicePool([0, "MIG-0-of-GPU-1abcdef"], max_workers=2)
+    assert [device.memory_bytes for device in devices.usable] == [80 << 30, 10 << 30]
+    with pytest.raises(PacelineError, match="GPU 2 is not there; known: 0, 1, MIG-0"):
+        find_gpu("2", known)
+
+
+def test_stubs_are_expected_to_take_as_long_as_last_time(tmp_path: Path) -> None:
+    matrix = Matrix(
+        models=["a", "b"],
+        attentions=[("dense", None)],
+        benchmarks=[BenchmarkConfig("mock_benchmark")],
+        adapter=AdapterConfig("mock"),
+    )
+    first, second = make_stubs(matrix, tmp_path)
+    costs = Costs(tmp_path)
+    assert costs.expected_s(first) is None
+    facts = {"asked": 5, "num_samples": 5, "execution_time_s": 12.0, "peak_memory_bytes": 7}
+    costs.note(first, "model-key", facts)
+    costs.note(second, "other-key", {**facts, "asked": 2, "peak_memory_bytes": None})
+    costs.write()
+    again = Costs(tmp_path)
+    assert again.expected_s(first) == again.expected_s(second) == 12.0, (
+        "of the same benchmark, if not the same stub"
+    )
+    assert again.peak_bytes("model-key") == 7 and again.peak_bytes("other-key") is None
+    (tmp_path / ".costs.json").write_text("{}")
+    assert Costs(tmp_path).expected_s(first) is None

@@ -8,8 +8,10 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -41,6 +43,7 @@ def execute(
     clocks: Clocks = PATIENT,
     retry: RetryPolicy | None = None,
     workers: int = 2,
+    pause_s: float = 0,
     **options: Any,
 ) -> ExecutionResults:
     retry = retry or RetryPolicy(network_pause_s=0.01)
@@ -50,7 +53,9 @@ def execute(
         base,
         options=ExecutorOptions(clocks=clocks, retry=retry, **options),
     )
-    kwargs = {"script": str(script)} if script else {}
+    kwargs: dict[str, Any] = {"script": str(script)} if script else {}
+    if pause_s:
+        kwargs["pause_s"] = pause_s
     return executor.run_benchmark_matrix(
         ["model"],
         [("dense", None)],
@@ -237,6 +242,46 @@ def test_results_are_the_same_whatever_happens_to_workers(
     assert counts(wild) == {"completed": stubs}
     assert contents(tmp_path / "wild") == contents(tmp_path / "calm")
     assert attempts(tmp_path / "wild") and not attempts(tmp_path / "calm")
+
+
+def test_anything_below_the_parent_may_be_killed_or_stopped(tmp_path: Path, mark: str) -> None:
+    clocks = Clocks(startup_timeout_s=4, stall_timeout_s=2, timeout_per_benchmark_s=300)
+    patience = RetryPolicy(out_of_memory=50, crash=50, startup=50, stall=50, timeout=50)
+    over, random, struck = threading.Event(), Random(3), []
+
+    def strike() -> None:
+        """Keepers as well as workers, whatever they are at."""
+        while not over.wait(0.7) and len(struck) < 8:
+            found = sorted(set(marked_processes(mark)) - {os.getpid()})
+            if found:
+                number = random.choice([signal.SIGKILL, signal.SIGSTOP])
+                struck.append(number)
+                with suppress(ProcessLookupError):
+                    os.kill(random.choice(found), number)
+
+    thread = threading.Thread(target=strike)
+    thread.start()
+    try:
+        results = execute(
+            tmp_path / "results", subsets=16, samples=5, pause_s=0.08, clocks=clocks, retry=patience
+        )
+    finally:
+        over.set()
+        thread.join()
+    assert counts(results) == {"completed": 16} and struck
+
+
+def test_what_earlier_executions_tried_counts(tmp_path: Path, script: Path, mark: str) -> None:
+    (script / "generate-kill").touch()
+    first = execute(tmp_path / "results", script, subsets=1, retry=RetryPolicy(crash=0))
+    assert counts(first) == {"failed": 1}
+    (stub,) = tmp_path.rglob(ATTEMPTS)
+    attempt = json.loads(stub.read_text())
+    (script / "generate-kill").touch()
+    # As if the parent had been killed after two tries: one more is all there is.
+    stub.write_text(f"{json.dumps({**attempt, 'final': False})}\n" * 2)
+    second = execute(tmp_path / "results", script, subsets=1, retry=RetryPolicy(crash=2))
+    assert counts(second) == {"failed": 1} and second.failed_executions[0].attempts == 1
 
 
 PARENT = """

@@ -22,11 +22,13 @@ from paceline.evals.jobs import Fault, Job, Outcome
 from paceline.evals.launch import Berth, Launcher
 from paceline.evals.registry import EvalError
 from paceline.evals.stub_files import append_attempt, read_marker
-from paceline.evals.workers import END_GRACE_S, WorkerSeat, new_lease
+from paceline.evals.workers import WorkerSeat, new_lease
 
 _TICK_S = 0.5
 _BUSY_AGAIN_S = 0.2
 _QUARANTINE_AFTER = 5
+_REAP_S = 2.0
+"""Past the end of its socket a process is gone in no time; all others wait for this."""
 
 
 class Observer(Protocol):
@@ -317,7 +319,10 @@ class Supervisor:
         """A worker is gone: what it held is free again, what it was lent is decided upon."""
         self._selector.unregister(worker.process.wire)
         del self.workers[worker.number]
-        returncode = worker.process.returncode(END_GRACE_S)
+        returncode = worker.process.returncode(_REAP_S)
+        if returncode is None:  # its keeper is stopped, or was never reached
+            worker.process.end_hard()
+            returncode = worker.process.returncode(_REAP_S)
         lease, device = worker.lease, worker.device
         self._observer.event("worker_ended", worker=worker.number, returncode=returncode)
         if lease is not None:
