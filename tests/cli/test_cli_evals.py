@@ -1,9 +1,12 @@
 """`paceline evals`: a suite's models on devices, from the command line."""
 
 import json
+import os
+import pty
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -135,3 +138,21 @@ def test_an_interrupted_run_ends_with_130_and_goes_on_later(place: Workplace) ->
     markers = [json.loads(file.read_bytes()) for file in place.path.glob(f"{stubs}/DONE.json")]
     asked = sum(marker["facts"]["asked"] for marker in markers)
     assert before >= 1 and asked == 4 * 20 - before
+
+
+def test_a_terminal_shows_what_devices_do(place: Workplace) -> None:
+    place.write("slow.yaml", SLOW)
+    ours, theirs = pty.openpty()
+    words = place.command("evals", "run", "slow.yaml", "--no-history")
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    running = subprocess.Popen(words, cwd=place.path, stdin=theirs, stdout=theirs, env=environment)
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):  # which is how the end of a terminal reads
+        while data := os.read(ours, 65536):
+            shown += data
+    os.close(ours)
+    assert running.wait() == 0
+    text = shown.decode()
+    assert "of 4 stubs" in text and "cpu:0: " in text and "left" in text
+    assert text.rstrip().splitlines()[-1].count("4 stubs: 4 completed in ") == 1

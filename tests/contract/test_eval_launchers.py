@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,14 +41,16 @@ def on(request: pytest.FixtureRequest) -> Iterator[str]:
         yield nodes.address
 
 
-def execute(on: str, base: Path, script: Path, gpu_ids: list[Any], **params: Any) -> ExecutionResults:
+def execute(
+    on: str, base: Path, script: Path, gpu_ids: list[Any], *, pause_s: float = 0, **params: Any
+) -> ExecutionResults:
     options = ExecutorOptions(clocks=CLOCKS, retry=RetryPolicy(stall=20))
     executor = BenchmarkExecutor(gpu_ids, len(gpu_ids), base, options=options, on=on)
     return executor.run_benchmark_matrix(
         ["model"],
         [("dense", None)],
         [BenchmarkConfig("evals_parts:Tasks", params={"subsets": 6, "samples": 2, **params})],
-        AdapterConfig("evals_parts:TornAdapter", model_kwargs={"script": str(script)}),
+        AdapterConfig("evals_parts:TornAdapter", model_kwargs={"script": str(script), "pause_s": pause_s}),
     )
 
 
@@ -100,3 +103,24 @@ def test_a_second_execution_finds_the_results_of_the_first(on: str, tmp_path: Pa
     assert (first.execution_summary["completed"], second.execution_summary["skipped"]) == (6, 6)
     places = [results.individual_results[0].result_dir for results in (first, second)]
     assert places[0] == places[1]
+
+
+@pytest.mark.ray
+@pytest.mark.skipif(not HAS_RAY, reason="no ray")
+def test_stubs_of_a_node_that_dies_run_on_another(tmp_path: Path) -> None:
+    (tmp_path / "script").mkdir()
+    base = tmp_path / "results"
+    with simulated_nodes({"num_cpus": 1}, {"num_cpus": 1}) as nodes:
+
+        def kill_once_busy() -> None:
+            until = time.monotonic() + 120
+            while len(list(base.rglob(PREDICTIONS))) < 2 and time.monotonic() < until:
+                time.sleep(0.05)
+            nodes.kill(nodes.nodes[1])
+
+        thread = threading.Thread(target=kill_once_busy)
+        thread.start()
+        results = execute(nodes.address, base, tmp_path / "script", ["cpu", "cpu"], samples=40, pause_s=0.05)
+        thread.join()
+    assert results.execution_summary["completed"] == 6
+    assert "crash" in {attempt["fault"] for attempt in lines(base, ATTEMPTS)}

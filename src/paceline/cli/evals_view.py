@@ -72,10 +72,10 @@ class LiveView:
 
     def record(self, record: Record) -> None:
         if not (self._quiet and record.status.ok):
-            self._console.print(record_line(record))
+            self._console.print(record_line(record), soft_wrap=True)
 
     def note(self, text: str) -> None:
-        self._console.print(f"note: {visible(text)}")
+        self._console.print(f"note: {visible(text)}", soft_wrap=True)
 
 
 @contextmanager

@@ -139,11 +139,24 @@ class Supervisor:
         self._reserve()
         self._stop_idle(lambda worker: worker.device.removing or worker.device.reserved_for is not None)
         self._pool.forget_removed()
+        if not len(self._scheduler):
+            self._take_back()
         granted = self._fill_seats() if len(self._scheduler) else 0
         if not granted and len(self._scheduler) and not self._delayed and self._nobody_works():
             # What waits does not fit beside idle workers: they make room.
             self._stop_idle(lambda worker: True)
         return None
+
+    def _take_back(self) -> None:
+        """Give what was lent to a worker that still waits for a place to one that has nothing to do."""
+        idle = sum(worker.is_idle for worker in self.workers.values())
+        waiting = [worker for worker in self.workers.values() if worker.lease and worker.process.is_waiting]
+        for worker in waiting[:idle]:
+            assert worker.lease is not None
+            job, worker.lease = worker.lease.job, None
+            job.attempt -= 1
+            worker.end(worker.fault(FaultClass.STARTUP, "found no place"))
+            self._scheduler.add([job.waiting()])
 
     def _reserve(self) -> None:
         """Keep a device free for the first of those that ran out of memory in company."""
