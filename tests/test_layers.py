@@ -20,7 +20,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"cli", "pytest_plugin"}),
     frozenset({"experiments"}),
     frozenset({"session"}),
-    frozenset({"evals"}),
+    frozenset({"findings", "evals"}),
     frozenset({"plan", "run", "history", "judge", "report", "sinks", "curate"}),
     frozenset({"config"}),
     frozenset({"record", "metrics", "plugins"}),
@@ -33,7 +33,12 @@ SINKS_KNOW = frozenset({"paceline.report.format", "paceline.report.markdown", "p
 # Curation is a library of its own that could leave the house.
 CURATE_KNOWS = frozenset({"curate", "errors", None})
 # A file beside session.py that is a part of it.
-PARTS_OF = {"session_files": "session", "session_history": "session", "session_evals": "session"}
+PARTS_OF = {
+    "session_files": "session",
+    "session_history": "session",
+    "session_sinks": "session",
+    "session_evals": "session",
+}
 
 STANDARD_LIBRARY_ONLY = ("paceline.emit", "paceline.model", "paceline.errors")
 HEAVY = frozenset(

@@ -1,5 +1,6 @@
 """The `evals:` section of a suite → an execution: its records go into history and sinks like those of any session."""
 
+import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,20 +8,22 @@ from pathlib import Path
 
 from paceline.config.evals_schema import Evals, EvalsAttention, EvalsBenchmark, EvalsModel
 from paceline.config.load import Loaded, load
-from paceline.errors import PacelineError
+from paceline.errors import ConfigError, PacelineError
 from paceline.evals.attention_config import AttentionConfig, masker_from_content
 from paceline.evals.configs import AdapterConfig, BenchmarkConfig, BenchmarkStub, ModelConfig
 from paceline.evals.executor import BenchmarkExecutor, ExecutorOptions, ProgressCallback, RecordCallback
 from paceline.evals.faults import Clocks, RetryPolicy
 from paceline.evals.planning import Matrix
 from paceline.evals.results import ExecutionResults
-from paceline.model import Plan, Report, SinkSpec, Status
-from paceline.plan.sinks import make_sinks
+from paceline.model import Finding, Plan, Report, Status
+from paceline.plan.assembly import find_secrets
+from paceline.plan.sinks import check_sinks, make_sinks
 from paceline.record.directory import SessionDir
+from paceline.record.masking import mask_plan
+from paceline.record.redact import Redactor
 from paceline.report.files import write_report
-from paceline.session_history import choose_database, remember
-from paceline.sinks import SinkContext
-from paceline.sinks.dispatch import start_sinks
+from paceline.session_history import Remembered, choose_database, remember
+from paceline.sinks.dispatch import Dispatcher
 
 Note = Callable[[str], None]
 
@@ -55,16 +58,19 @@ def run_evals(
     """Run the evals of a suite; their records go into the history and to the sinks when all is over."""
     loaded = load(request.configs, sinks=request.sinks)
     section = _section(loaded)
+    if problems := check_sinks(loaded):
+        raise ConfigError(problems)
     configured = loaded.config.history
     is_enabled = request.history and (configured is None or configured.enabled)
     database = choose_database(request.db, configured.url if configured else None, enabled=is_enabled)
     executor = _executor(section, request, on_progress, on_record)
     results = executor.run(_matrix(section))
+    remembered = Remembered()
     if database:
-        fault = remember(results.directory, results.directory, database)
-        if fault:
-            note(fault)
-    _report(results, loaded, note)
+        remembered = remember(results.directory, results.directory, database)
+        if remembered.fault:
+            note(remembered.fault)
+    _report(results, loaded, remembered.findings, note)
     return results
 
 
@@ -131,31 +137,31 @@ def _benchmark(benchmark: EvalsBenchmark) -> BenchmarkConfig:
     )
 
 
-def _report(results: ExecutionResults, loaded: Loaded, note: Note) -> None:
+def _report(results: ExecutionResults, loaded: Loaded, findings: tuple[Finding, ...], note: Note) -> None:
     """The session's report files, and the sinks of the suite."""
     directory = SessionDir.open(results.directory)
     records = [record for _, record in directory.stored_records()]
+    names, values = find_secrets(loaded, os.environ)
     plan = Plan(
         session=results.directory.name,
         directory=results.directory,
         cases=tuple(record.case for record in records),
         sinks=tuple(make_sinks(loaded)),
+        secret_names=names,
+        secret_values=values,
+        settings={"config_files": tuple(str(path.absolute()) for path in loaded.files)},
     )
+    redactor = Redactor(values)
+    masked = mask_plan(plan, redactor)
     counts = Counter[Status](record.status for record in records)
-    report = Report(plan=plan, records=records, counts=counts, interrupted=results.interrupted)
+    report = Report(
+        plan=masked, records=records, findings=findings, counts=counts, interrupted=results.interrupted
+    )
     if fault := write_report(report, directory):
         note(fault)
-    _send(report, note)
-
-
-def _send(report: Report, note: Note) -> None:
-    def context(spec: SinkSpec) -> SinkContext:
-        plan = report.plan
-        return SinkContext(name=spec.name, session=plan.session, session_dir=plan.directory, environment={})
-
-    sinks = start_sinks(report.plan, context, note)
-    sinks.open(report.plan)
-    for record in report.records:
-        sinks.record(record)
-    for name in sinks.close(report):
-        note(f"sink {name} is required and did not get everything")
+    with Dispatcher(plan, redactor, note) as sinks:
+        sinks.open(masked)
+        for record in records:
+            sinks.record(record)
+        for name in sinks.close(report):
+            note(f"sink {name} is required and did not get everything")

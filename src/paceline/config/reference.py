@@ -8,6 +8,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from paceline.config import reference_evals
+from paceline.config.machines import LimitsOptions, PoolOptions, RayOptions, ResourcesOptions
+from paceline.config.nights import Nightly
 from paceline.config.reference_text import EXAMPLES, INTRODUCTION, PLACEHOLDERS, PLACES, SHORTHANDS
 from paceline.config.schema import (
     Config,
@@ -41,6 +43,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("Sink data", SinkData),
     ("GPU recorder", GpuStatsRecorder),
     ("History", History),
+    ("Nightly", Nightly),
     *reference_evals.SECTIONS,
 )
 _TITLES = {

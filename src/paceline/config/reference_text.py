@@ -10,6 +10,7 @@ SHORTHANDS = {
     "Entry.object_store_size": "number or string",
     "Config.pool": "`ray` or [Pool](#pool)",
     "Requirement.tolerance": "number ≥ 0 or percentage",
+    "Requirement.max_regression": "number ≥ 0 or percentage",
     **reference_evals.SHORTHANDS,
 }
 
@@ -274,6 +275,17 @@ entries:
 """,
     "History": """
 history: {url: sqlite:///benchmarks.db}
+entries:
+  - name: read
+    script: read.py
+""",
+    "Nightly": """
+nightly:
+  repo: ../library
+  ref: main
+  setup: make build
+  metrics: ["*_s", peak_memory_bytes]
+  budget: 2h
 entries:
   - name: read
     script: read.py

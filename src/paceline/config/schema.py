@@ -8,6 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from paceline.config.evals_schema import Evals
+from paceline.config.machines import LimitsOptions, NoRay, PoolOptions, RayOptions, ResourcesOptions
+from paceline.config.nights import Nightly
+from paceline.config.sections import OpenSection, Section
 from paceline.config.values import (
     Bound,
     Bytes,

@@ -43,7 +43,8 @@ def make_plan(
     check_session_name(session)
     if loaded.config.evals is not None and not loaded.config.entries and not loaded.problems:
         raise SelectionError("the suite has evals and no entries: 'paceline evals run' runs those")
-    expansion = Expansion(loaded, environ, NAMES)
+    python = {"python": setting.python} if setting and setting.python else {}
+    expansion = Expansion(loaded, environ, {**NAMES, **python}, setting)
     problems = [*loaded.problems]
     directories = find_directories(expansion, session, results_dir, problems)
     drafts, found = draft_cases(expansion)
@@ -114,6 +115,11 @@ def _error(problems: Sequence[Problem], files: Sequence[Path]) -> ConfigError:
     order = {str(path): i for i, path in enumerate(files)}
     once = {(one.file, one.line, one.message): one for one in reversed(problems)}
     return ConfigError(sorted(once.values(), key=lambda one: (order.get(one.file, len(order)), one)))
+
+
+def find_secrets(loaded: Loaded, environ: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the variables that hold secrets, and all values to mask, of a suite's sinks and settings."""
+    return _secrets(loaded, environ, ())
 
 
 def _secrets(
