@@ -98,6 +98,8 @@ def perform(fault: str) -> None:
         raise OutOfMemoryError("CUDA out of memory (as it were)")
     elif fault == "network":
         raise TransientFault("the server is busy")
+    elif fault == "blab":
+        raise PermissionError(f"no entry with {os.environ['HUB_TOKEN']}")
     elif fault == "flood":
         print("x" * 1_000_000, flush=True)
     else:

@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoints
 
 
-def _entry_points(*, group: str, **chosen: str) -> "EntryPoints":
+def _entry_points(*, group: str, name: str | None = None) -> "EntryPoints":
     from importlib.metadata import entry_points  # slow to load, and import paths do without
 
-    return entry_points(group=group, **chosen)
+    return entry_points(group=group) if name is None else entry_points(group=group, name=name)
 
 
 def names(group: str) -> tuple[str, ...]:

@@ -152,6 +152,15 @@ def test_a_dtype_is_written_by_its_name() -> None:
     assert written({"torch_dtype": dtype}, "model_kwargs") == {"torch_dtype": "bfloat16"}
 
 
+def test_secrets_are_not_written_down() -> None:
+    with pytest.raises(PacelineError, match=r"model_kwargs.headers.api_key would be written down"):
+        written({"headers": {"api_key": "abc"}, "eos_token_id": 3}, "model_kwargs")
+    assert written({"pad_token": "</s>", "api_key_env": "MY_KEY"}, "x") == {
+        "pad_token": "</s>",
+        "api_key_env": "MY_KEY",
+    }
+
+
 def test_seeds_of_samples_depend_on_nothing_else() -> None:
     assert sample_seed(0, "a") == sample_seed(0, "a") != sample_seed(1, "a")
     assert 0 <= sample_seed(7, "ü") < 2**63

@@ -158,6 +158,18 @@ def test_a_deterministic_error_is_not_tried_again(tmp_path: Path, script: Path, 
     assert counts(execute(tmp_path / "results", script)) == {"completed": 1, "skipped": 2}
 
 
+def test_secrets_of_the_environment_are_masked_in_what_is_told(
+    tmp_path: Path, script: Path, mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUB_TOKEN", "hush-hush-4711")
+    (script / "generate-blab").touch()
+    results = execute(tmp_path / "results", script, subsets=1, workers=1)
+    assert counts(results) == {"failed": 1}
+    assert "hush-hush-4711" not in results.failed_executions[0].traceback
+    told = [path for path in tmp_path.rglob("*.json*") if b"hush-hush-4711" in path.read_bytes()]
+    assert not told and "no entry with" in results.failed_executions[0].error_message
+
+
 def test_a_fault_that_stays_fails_for_good_after_its_budget(tmp_path: Path, script: Path, mark: str) -> None:
     for number in range(10):
         (script / f"generate-kill{number}").touch()

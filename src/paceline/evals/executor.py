@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -17,7 +17,7 @@ from paceline.evals.execution import Summary, new_plan, plan_json, stub_record
 from paceline.evals.faults import Clocks, FaultClass, RetryPolicy
 from paceline.evals.interfaces import Adapter, GenerationSpec, ModelSpec, StubScheduler
 from paceline.evals.interrupts import Interrupts
-from paceline.evals.jobs import Job, Outcome
+from paceline.evals.jobs import Fault, Job, Outcome
 from paceline.evals.keys import content_key
 from paceline.evals.launch import Berth, Launcher, LocalLauncher
 from paceline.evals.planning import Matrix, make_stubs
@@ -33,6 +33,7 @@ from paceline.record.codec import dump
 from paceline.record.directory import SessionDir
 from paceline.record.environment import Environment, capture
 from paceline.record.events import EventLog
+from paceline.record.redact import Redactor, secret_values
 from paceline.run.gpu import gpu_collectors
 
 _FAULTS = frozenset(fault.value for fault in FaultClass)
@@ -174,8 +175,9 @@ class _Run:
         self._jobs = make_jobs(matrix, stubs, self._costs)
         self._plan = new_plan(executor.base_result_dir, stubs)
         self._environment: Environment = capture()
-        self._directory = SessionDir.create(self._plan)
-        self._events = EventLog(self._directory.path / "events.jsonl")
+        self._redactor = Redactor(secret_values(os.environ))
+        self._directory = SessionDir.create(self._plan, self._redactor)
+        self._events = EventLog(self._directory.path / "events.jsonl", self._redactor)
         self._summary = Summary(self._directory, len(stubs))
         self._slots = SlotFiles(self._directory.path)
         self._running_since = monotonic()
@@ -233,6 +235,7 @@ class _Run:
             clocks=self._options.clocks,
             policy=self._options.retry,
             commands=self._slots.requests,
+            mask=self._mask,
             drain_grace_s=self._options.drain_grace_s,
         )
         self._running_since = monotonic()
@@ -268,6 +271,13 @@ class _Run:
             directory=self._directory.path,
             interrupted=interrupted,
         )
+
+    def _mask(self, fault: Fault) -> Fault:
+        """What workers print and raise may hold secrets of the environment."""
+        texts = {
+            name: self._redactor.text(getattr(fault, name)) for name in ("message", "log_tail", "traceback")
+        }
+        return replace(fault, **texts)
 
     # What the supervisor tells
 

@@ -12,6 +12,9 @@ import orjson
 from paceline.evals.registry import EvalError
 
 CONTENT_SCHEMA = 1
+_SECRETS = frozenset(
+    {"api_key", "token", "hf_token", "auth_token", "access_token", "use_auth_token", "password", "secret"}
+)
 _HASHED_WHOLE_BYTES = 1 << 22
 """Files up to this size are hashed; a larger one counts by size and time, since weights take minutes to read."""
 
@@ -23,7 +26,7 @@ def written(value: Any, where: str) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else repr(value)
     if isinstance(value, Mapping):
-        return {str(key): written(item, f"{where}.{key}") for key, item in value.items()}
+        return {str(key): _member(str(key), item, where) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [written(item, f"{where}[{index}]") for index, item in enumerate(value)]
     if isinstance(value, os.PathLike):
@@ -31,6 +34,13 @@ def written(value: Any, where: str) -> Any:
     if type(value).__module__ == "torch" and str(value).startswith("torch."):
         return str(value).removeprefix("torch.")  # a dtype, which libraries take by its name as well
     raise EvalError(f"{where}: {value!r} cannot be written down: give numbers, texts, lists and mappings")
+
+
+def _member(key: str, value: Any, where: str) -> Any:
+    """One item of a mapping; what is written down is no place for secrets."""
+    if key.lower() in _SECRETS and isinstance(value, str):
+        raise EvalError(f"{where}.{key} would be written down: put the secret into an environment variable")
+    return written(value, f"{where}.{key}")
 
 
 def content_key(content: Mapping[str, Any]) -> str:

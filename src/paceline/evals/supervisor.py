@@ -55,6 +55,7 @@ class Supervisor:
         clocks: Clocks,
         policy: RetryPolicy,
         commands: Callable[[], Sequence[Mapping[str, str]]] = lambda: (),
+        mask: Callable[[Fault], Fault] = lambda fault: fault,
         drain_grace_s: float = 10.0,
     ) -> None:
         self._jobs = {job.number: job for job in jobs}
@@ -68,6 +69,7 @@ class Supervisor:
         self._clocks = clocks
         self._policy = policy
         self._commands = commands
+        self._mask = mask
         self._drain_grace_s = drain_grace_s
         self._random = Random(0)  # noqa: S311 - spreads pauses, guards nothing
         self._selector = selectors.DefaultSelector()
@@ -381,6 +383,7 @@ class Supervisor:
 
     def _blame(self, job: Job, fault: Fault, *, pause_s: float = 0.0) -> None:
         """Count a fault against a job: once more, or failed for good."""
+        fault = self._mask(fault)
         earlier = job.faults[fault.fault_class]
         job.faults[fault.fault_class] += 1
         again = self._policy.allows(fault.fault_class, earlier) and not self._is_draining
