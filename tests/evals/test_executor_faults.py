@@ -205,7 +205,7 @@ def test_a_worker_that_hangs_is_ended_by_the_stall_clock(tmp_path: Path, script:
 
 def test_a_load_that_hangs_is_ended_by_the_startup_clock(tmp_path: Path, script: Path, mark: str) -> None:
     (script / "load-stop").touch()
-    clocks = Clocks(startup_timeout_s=6, stall_timeout_s=120, timeout_per_benchmark_s=300)
+    clocks = Clocks(startup_timeout_s=3, stall_timeout_s=120, timeout_per_benchmark_s=300)
     results = execute(tmp_path / "results", script, clocks=clocks, retry=RetryPolicy(startup=20))
     assert counts(results) == {"completed": 3}
     assert {attempt["fault"] for attempt in attempts(tmp_path / "results")} == {"startup"}
@@ -213,7 +213,7 @@ def test_a_load_that_hangs_is_ended_by_the_startup_clock(tmp_path: Path, script:
 
 def test_a_stub_that_takes_too_long_in_all_is_ended(tmp_path: Path, script: Path, mark: str) -> None:
     (script / "generate-stop").touch()
-    clocks = Clocks(startup_timeout_s=120, stall_timeout_s=120, timeout_per_benchmark_s=5)
+    clocks = Clocks(startup_timeout_s=120, stall_timeout_s=120, timeout_per_benchmark_s=3)
     results = execute(tmp_path / "results", script, clocks=clocks, retry=RetryPolicy(timeout=20))
     assert counts(results) == {"completed": 3}
     assert "timeout" in {attempt["fault"] for attempt in attempts(tmp_path / "results")}
@@ -264,7 +264,7 @@ def test_anything_below_the_parent_may_be_killed_or_stopped(tmp_path: Path, mark
 
     def strike() -> None:
         """Keepers as well as workers, whatever they are at."""
-        while not over.wait(0.7) and len(struck) < 8:
+        while not over.wait(0.5) and len(struck) < 6:
             found = sorted(set(marked_processes(mark)) - {os.getpid()})
             if found:
                 number = random.choice([signal.SIGKILL, signal.SIGSTOP])
@@ -276,7 +276,7 @@ def test_anything_below_the_parent_may_be_killed_or_stopped(tmp_path: Path, mark
     thread.start()
     try:
         results = execute(
-            tmp_path / "results", subsets=16, samples=5, pause_s=0.08, clocks=clocks, retry=patience
+            tmp_path / "results", subsets=16, samples=5, pause_s=0.06, clocks=clocks, retry=patience
         )
     finally:
         over.set()

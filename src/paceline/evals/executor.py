@@ -274,10 +274,10 @@ class _Run:
 
     def _mask(self, fault: Fault) -> Fault:
         """What workers print and raise may hold secrets of the environment."""
-        texts = {
-            name: self._redactor.text(getattr(fault, name)) for name in ("message", "log_tail", "traceback")
-        }
-        return replace(fault, **texts)
+        mask = self._redactor.text
+        return replace(
+            fault, message=mask(fault.message), log_tail=mask(fault.log_tail), traceback=mask(fault.traceback)
+        )
 
     # What the supervisor tells
 
