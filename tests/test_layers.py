@@ -20,7 +20,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"cli", "pytest_plugin"}),
     frozenset({"experiments"}),
     frozenset({"session", "dashboard"}),
-    frozenset({"findings"}),
+    frozenset({"findings", "evals"}),
     frozenset({"plan", "run", "history", "judge", "report", "sinks", "curate"}),
     frozenset({"config"}),
     frozenset({"record", "metrics", "plugins"}),
@@ -33,7 +33,12 @@ SINKS_KNOW = frozenset({"paceline.report.format", "paceline.report.markdown", "p
 # Curation is a library of its own that could leave the house.
 CURATE_KNOWS = frozenset({"curate", "errors", None})
 # A file beside session.py that is a part of it.
-PARTS_OF = {"session_files": "session", "session_history": "session", "session_sinks": "session"}
+PARTS_OF = {
+    "session_files": "session",
+    "session_history": "session",
+    "session_sinks": "session",
+    "session_evals": "session",
+}
 
 STANDARD_LIBRARY_ONLY = ("paceline.emit", "paceline.model", "paceline.errors")
 HEAVY = frozenset(
@@ -185,14 +190,14 @@ def test_files_stay_short() -> None:
     assert not {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE}
 
 
-def test_broad_excepts_stand_in_two_places_at_most() -> None:
+def test_broad_excepts_stand_around_a_case_a_stub_and_a_sink_call_only() -> None:
     broad = [
         f"{path}:{node.lineno}"
         for path in FILES
         for node in ast.walk(ast.parse(path.read_text()))
         if isinstance(node, ast.ExceptHandler) and is_broad(node)
     ]
-    assert len(broad) <= 2, broad
+    assert len(broad) <= 3, broad
 
 
 def is_broad(handler: ast.ExceptHandler) -> bool:

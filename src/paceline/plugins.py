@@ -1,20 +1,28 @@
 """(group, name) → entry point → object; the only import by name."""
 
 from importlib import import_module
-from importlib.metadata import entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from paceline.errors import PacelineError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoints
+
+
+def _entry_points(*, group: str, name: str | None = None) -> "EntryPoints":
+    from importlib.metadata import entry_points  # slow to load, and import paths do without
+
+    return entry_points(group=group) if name is None else entry_points(group=group, name=name)
 
 
 def names(group: str) -> tuple[str, ...]:
     """All names registered in a group, sorted."""
-    return tuple(sorted({point.name for point in entry_points(group=f"paceline.{group}")}))
+    return tuple(sorted({point.name for point in _entry_points(group=f"paceline.{group}")}))
 
 
 def is_own(group: str, name: str) -> bool:
     """Whether a name is registered by paceline itself, whose modules are cheap and safe to import."""
-    points = entry_points(group=f"paceline.{group}", name=name)
+    points = _entry_points(group=f"paceline.{group}", name=name)
     return any(point.value.startswith("paceline.") for point in points)
 
 
@@ -22,7 +30,7 @@ def find(group: str, name: str) -> Any:
     """The object registered as `name`, or the one at an import path such as `my_pkg.sinks:MySink`."""
     if ":" in name:
         return _import_path(group, name)
-    for point in entry_points(group=f"paceline.{group}", name=name):
+    for point in _entry_points(group=f"paceline.{group}", name=name):
         return point.load()
     known = ", ".join(names(group)) or "none installed"
     raise PacelineError(

@@ -28,6 +28,7 @@ COMMANDS = {
     "bisect": "Find the commit, or the version of a package, that made a number worse.",
     "nightly": "Run a suite, confirm what got worse, and name the commit that did it.",
     "dashboard": "Write the history as a site of charts, or show it live.",
+    "evals": "Evaluate models under several attentions on many benchmarks, on a pool of GPUs.",
     "schema": "Print the JSON Schema of the configuration, the plan, a record or the report.",
     "completion": "Print the script that lets a shell complete paceline's commands and options.",
 }

@@ -55,6 +55,9 @@ def _allow_shorthands(schema: Schema, definitions: dict[str, Schema]) -> None:
     schema["properties"]["datasets"]["anyOf"].append({"type": "object", "additionalProperties": formats})
     bounds = {**definitions["Requirement"], "description": "The keys of a requirement besides `metric`."}
     schema["properties"]["pool"]["anyOf"].append({"const": "ray"})
+    for name in ("models", "attentions", "benchmarks"):
+        lists = definitions["Evals"]["properties"][name]["anyOf"]
+        lists[0]["items"] = {"anyOf": [lists[0]["items"], {"type": "string"}]}
     for name in ("Entry", "EntryDefaults"):
         properties = definitions[name]["properties"]
         properties["requirements"]["anyOf"].append({"type": "object", "additionalProperties": bounds})

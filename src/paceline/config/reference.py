@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from paceline.config import reference_evals
 from paceline.config.machines import LimitsOptions, PoolOptions, RayOptions, ResourcesOptions
 from paceline.config.nights import Nightly
 from paceline.config.reference_text import EXAMPLES, INTRODUCTION, PLACEHOLDERS, PLACES, SHORTHANDS
@@ -43,6 +44,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("GPU recorder", GpuStatsRecorder),
     ("History", History),
     ("Nightly", Nightly),
+    *reference_evals.SECTIONS,
 )
 _TITLES = {
     **{model.__name__: title for title, model in SECTIONS},
@@ -101,7 +103,8 @@ def _type(schema: dict[str, Any]) -> str:
     if schema.get("type") == "array":
         return f"list of {_type(schema['items'])}"
     if schema.get("type") == "object":
-        return f"mapping to {_type(schema['additionalProperties'])}"
+        values = schema["additionalProperties"]
+        return "mapping" if values is True else f"mapping to {_type(values)}"
     return _scalar_type(schema)
 
 

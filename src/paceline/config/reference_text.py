@@ -1,5 +1,7 @@
 """What docs/config.md says besides the tables, and an example for every table; a test loads each of them."""
 
+from paceline.config import reference_evals
+
 SHORTHANDS = {
     "Config.datasets": "list of [Dataset](#dataset), or mapping",
     "Config.object_store_size": "number or string",
@@ -9,6 +11,7 @@ SHORTHANDS = {
     "Config.pool": "`ray` or [Pool](#pool)",
     "Requirement.tolerance": "number ≥ 0 or percentage",
     "Requirement.max_regression": "number ≥ 0 or percentage",
+    **reference_evals.SHORTHANDS,
 }
 
 INTRODUCTION = """\
@@ -287,4 +290,5 @@ entries:
   - name: read
     script: read.py
 """,
+    **reference_evals.EXAMPLES,
 }

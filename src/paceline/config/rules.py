@@ -39,7 +39,9 @@ def check_rules(data: dict[str, Any], disabled_entries: int = 0) -> Iterator[Bre
 
 
 def _check_suite(data: dict[str, Any], disabled_entries: int) -> Iterator[Breach]:
-    if data.get("entries") == []:
+    if data.get("evals") is not None and not data.get("entries"):
+        pass  # the models to evaluate are enough for a suite
+    elif data.get("entries") == []:
         reason = f"all {disabled_entries} are disabled" if disabled_entries else "'entries' is empty"
         yield Breach(("entries",), f"there is nothing to run: {reason}", missing=True)
     elif "entries" not in data:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from paceline.config.evals_schema import Evals
 from paceline.config.machines import LimitsOptions, NoRay, PoolOptions, RayOptions, ResourcesOptions
 from paceline.config.nights import Nightly
 from paceline.config.sections import OpenSection, Section
@@ -297,7 +298,12 @@ class Config(Section):
         default=DEFAULT_GRACE_S, description="Seconds between the polite and the forced end of a process."
     )
     delete_scratch: bool = Field(default=True, description="Whether `scratch/` is removed after an entry.")
-    entries: list[Entry] = Field(description="The benchmarks.")
+    entries: list[Entry] = Field(
+        default=[], description="The benchmarks; a suite has some, or `evals`, or both."
+    )
+    evals: Evals | None = Field(
+        default=None, description="Models, attentions and benchmarks, run by `paceline evals run`."
+    )
     defaults: EntryDefaults | None = Field(default=None, description="Values for all entries.")
     data_setups: list[DataSetup] = Field(default=[], description="Steps that run before the entries.")
     datasets: list[Dataset] = Field(

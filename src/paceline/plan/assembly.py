@@ -41,6 +41,8 @@ def make_plan(
     """
     environ = os.environ if environ is None else environ
     check_session_name(session)
+    if loaded.config.evals is not None and not loaded.config.entries and not loaded.problems:
+        raise SelectionError("the suite has evals and no entries: 'paceline evals run' runs those")
     python = {"python": setting.python} if setting and setting.python else {}
     expansion = Expansion(loaded, environ, {**NAMES, **python}, setting)
     problems = [*loaded.problems]
@@ -48,6 +50,8 @@ def make_plan(
     drafts, found = draft_cases(expansion)
     problems += [*found, *expansion.check_path_names(), *check_sinks(loaded)]
     notes: list[str] = list(loaded.warnings)
+    if loaded.config.evals is not None:
+        notes.append("the suite's evals are not a part of this: 'paceline evals run' runs them")
     drafts = _choose(drafts, only, exclude, shard, notes, is_broken=bool(problems))
     marks = {**directories.marks, SEARCH_PATH: environ.get("PATH", os.defpath)}
     built = _build(expansion, marks, drafts)
@@ -111,6 +115,11 @@ def _error(problems: Sequence[Problem], files: Sequence[Path]) -> ConfigError:
     order = {str(path): i for i, path in enumerate(files)}
     once = {(one.file, one.line, one.message): one for one in reversed(problems)}
     return ConfigError(sorted(once.values(), key=lambda one: (order.get(one.file, len(order)), one)))
+
+
+def find_secrets(loaded: Loaded, environ: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of the variables that hold secrets, and all values to mask, of a suite's sinks and settings."""
+    return _secrets(loaded, environ, ())
 
 
 def _secrets(

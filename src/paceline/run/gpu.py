@@ -55,6 +55,11 @@ def _start_nvml() -> Any:
 _nvml = _Nvml()
 
 
+def nvml() -> Any:
+    """The `pynvml` module ready for use; None where there is no driver."""
+    return _nvml.get()
+
+
 def device_ids() -> tuple[str, ...]:
     """The indices of the GPUs the driver knows."""
     nvml = _nvml.get()

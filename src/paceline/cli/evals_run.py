@@ -1,0 +1,154 @@
+"""`paceline evals run` and `paceline evals plan`."""
+
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from paceline.cli.inputs import DEFAULT_CONFIG
+from paceline.cli.masking import masked_errors
+from paceline.cli.output import write
+from paceline.errors import PacelineError
+
+if TYPE_CHECKING:
+    from paceline.evals.results import ExecutionResults
+    from paceline.session_evals import EvalsRequest
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+RUN_EPILOG = """\b
+Examples:
+  paceline evals run suite.yaml
+  paceline evals run suite.yaml --gpu cpu --gpu cpu        two workers without a GPU
+  paceline evals run suite.yaml --gpu GPU-8f3a --max-concurrent-runs 2
+  paceline evals run suite.yaml --json > summary.json
+
+\b
+Ctrl-C lets the running stubs finish; a second one ends them at once. SIGTERM lets the running
+samples finish. Nothing is lost either way: the next run goes on where this one ended.
+"""
+
+PLAN_EPILOG = """\b
+Examples:
+  paceline evals plan suite.yaml
+  paceline evals plan suite.yaml --json
+"""
+
+
+def _inputs(function: _Function) -> _Function:
+    options = (
+        click.argument("configs", nargs=-1, type=click.Path(path_type=Path)),
+        click.option(
+            "--gpu",
+            "gpu_ids",
+            metavar="ID",
+            multiple=True,
+            help="A device: index, UUID or MIG instance of a GPU, or cpu; repeatable. [default: the suite's]",
+        ),
+        click.option(
+            "--max-concurrent-runs",
+            metavar="N",
+            type=click.IntRange(min=1),
+            help="Workers over all devices. [default: the suite's, else one a device]",
+        ),
+        click.option(
+            "--base-result-dir",
+            metavar="DIR",
+            help="Where results lie. [default: the suite's, else benchmark_results]",
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@click.command("run", epilog=RUN_EPILOG)
+@_inputs
+@click.option(
+    "--on",
+    metavar="ADDRESS",
+    help="Run the workers on the nodes of a Ray cluster: HOST:PORT, or auto. 'local' is this machine.",
+)
+@click.option("--sink", "sinks", metavar="NAME", multiple=True, help="Send results to this sink too.")
+@click.option("--db", metavar="URL", help="Record into this database. [default: as 'paceline run']")
+@click.option("--no-history", is_flag=True, help="Do not record the execution in the history.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@click.option("--quiet", "-q", is_flag=True, help="Print what failed and a last line only.")
+def run_command(*, as_json: bool, quiet: bool, no_history: bool, **options: Any) -> int:
+    """Run the evals of a suite: every stub that is not done yet, each in a worker on a device.
+
+    Exit code 0: all stubs have results; 1: some failed; 2: the suite is wrong; 130: interrupted.
+    """
+    request = _request(history=not no_history, **options)
+    with masked_errors(request.configs):
+        results = _run(request, as_json=as_json, quiet=quiet)
+    if as_json:
+        from paceline.record.codec import dump
+
+        write(dump(results.execution_summary, pretty=True).decode() + "\n")
+    return 130 if results.interrupted else 0 if results.ok else 1
+
+
+def _run(request: "EvalsRequest", *, as_json: bool, quiet: bool) -> "ExecutionResults":
+    from paceline.cli.evals_view import open_view
+    from paceline.session_evals import run_evals
+
+    with (
+        redirect_stdout(sys.stderr if as_json else sys.stdout),
+        open_view(quiet=quiet, as_json=as_json) as view,
+    ):
+        results = run_evals(request, on_progress=view.progress, on_record=view.record, note=view.note)
+    if not as_json:
+        write(f"{_last_line(results)}\n")
+    return results
+
+
+def _last_line(results: "ExecutionResults") -> str:
+    from paceline.report.format import duration
+
+    summary = results.execution_summary
+    names = ("completed", "skipped", "failed", "cancelled")
+    parts = ", ".join(f"{summary[name]} {name}" for name in names if summary[name])
+    took = duration(results.execution_time)
+    return f"{summary['total']} stubs: {parts} in {took}; {results.directory}"
+
+
+@click.command("plan", epilog=PLAN_EPILOG)
+@_inputs
+@click.option("--json", "as_json", is_flag=True, help="Print the stubs as JSON.")
+def plan_command(*, as_json: bool, **options: Any) -> int:
+    """Show the stubs of a suite, where their results lie, and which of them are done; nothing is started."""
+    from paceline.evals.stored import state_of
+    from paceline.record.codec import dump
+    from paceline.report.format import aligned, visible
+    from paceline.session_evals import plan_evals
+
+    request = _request(**options)
+    with masked_errors(request.configs):
+        stubs = plan_evals(request)
+    states = [state_of(stub) for stub in stubs]
+    if as_json:
+        rows = [
+            {"name": stub.name, "state": state, "key": stub.key, "directory": stub.result_dir}
+            for stub, state in zip(stubs, states, strict=True)
+        ]
+        write(dump(rows, pretty=True).decode() + "\n")
+        return 0
+    lines = [(state, visible(stub.name)) for stub, state in zip(stubs, states, strict=True)]
+    for line in aligned(lines):
+        write(f"{line}\n")
+    write(f"{len(stubs)} stubs, {states.count('done')} done\n")
+    return 0
+
+
+def _request(*, configs: tuple[Path, ...], **options: Any) -> "EvalsRequest":
+    from paceline.session_evals import EvalsRequest
+
+    if not configs and not Path(DEFAULT_CONFIG).is_file():
+        raise PacelineError(
+            f"no {DEFAULT_CONFIG} here: name the suite, as in 'paceline evals run suite.yaml'"
+        )
+    return EvalsRequest(configs=configs or (Path(DEFAULT_CONFIG),), **options)

@@ -1,0 +1,140 @@
+"""`paceline evals show`, `compare` and `score`: results on disk."""
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from paceline.cli.output import write
+
+if TYPE_CHECKING:
+    from paceline.evals.comparison import Comparison
+
+DEFAULT_RESULTS = "benchmark_results"
+
+SHOW_EPILOG = """\b
+Examples:
+  paceline evals show                            the newest execution in ./benchmark_results
+  paceline evals show benchmark_results/execution_20250115_143022
+  paceline evals show --json
+"""
+
+COMPARE_EPILOG = """\b
+Examples:
+  paceline evals compare                         every attention against dense
+  paceline evals compare experiments --baseline streaming
+  paceline evals compare --json
+
+\b
+The scores of one sample under both attentions are a pair; the interval (95 %) of the mean difference
+comes from drawing the pairs anew. An attention is on the front (*) if no other has both a higher
+quality and a lower density. Exit code 1 if an attention is worse than the baseline.
+"""
+
+SCORE_EPILOG = """\b
+Examples:
+  paceline evals score benchmark_results/meta_llama_Llama_3.1_8B/dense/longbench_qasper
+  paceline evals score benchmark_results/*/*/longbench_*
+"""
+
+_place = click.argument("place", default=DEFAULT_RESULTS, type=click.Path(path_type=Path))
+
+
+@click.command("show", epilog=SHOW_EPILOG)
+@_place
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+def show_command(place: Path, as_json: bool) -> int:
+    """Show the results of an execution: a PLACE is its directory, or a results directory with some."""
+    from paceline.evals.stored import find_execution, read_summary
+    from paceline.record.codec import dump
+    from paceline.report.format import aligned
+
+    execution = find_execution(place)
+    summary = read_summary(execution)
+    if as_json:
+        write(dump(summary, pretty=True).decode() + "\n")
+        return 0
+    rows: list[tuple[str, ...]] = [("model", "attention", "benchmark", "metric", "score", "density", "")]
+    rows += [_result_row(result) for result in summary["results"]]
+    rows += [_failure_row(failure) for failure in summary["failures"]]
+    for line in aligned(rows):
+        write(f"{line}\n")
+    counts = ", ".join(f"{summary[name]} {name}" for name in ("completed", "skipped", "failed", "cancelled"))
+    write(f"{execution.name}: {summary['total']} stubs: {counts}\n")
+    return 0
+
+
+def _task(entry: Mapping[str, Any]) -> str:
+    return f"{entry['benchmark']}_{entry['subset']}" if entry["subset"] else str(entry["benchmark"])
+
+
+def _result_row(result: Mapping[str, Any]) -> tuple[str, ...]:
+    density = "" if result["density"] is None else f"{result['density']:.3f}"
+    names = (str(result["model"]), str(result["attention"]), _task(result), str(result["primary"]))
+    return (*names, f"{result['score']:.4g}", density, "" if result["state"] == "completed" else "before")
+
+
+def _failure_row(failure: Mapping[str, Any]) -> tuple[str, ...]:
+    text = f"{failure['error_type']}: {failure['error_message']}"
+    return (str(failure["model"]), str(failure["attention"]), _task(failure), "", "failed", "", text)
+
+
+@click.command("compare", epilog=COMPARE_EPILOG)
+@_place
+@click.option(
+    "--baseline", metavar="NAME", default="dense", show_default=True, help="The attention to hold against."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
+def compare_command(place: Path, baseline: str, as_json: bool) -> int:
+    """Hold every attention of an execution against a baseline, on the same samples, and show what each costs."""
+    from paceline.evals.comparison import compare
+    from paceline.evals.stored import find_execution, read_results
+    from paceline.record.codec import dump
+
+    comparison = compare(read_results(find_execution(place)), baseline=baseline)
+    if as_json:
+        data = {
+            "comparisons": [asdict(effect) for effect in comparison.effects],
+            "pareto": [asdict(point) for point in comparison.pareto],
+            "missing": comparison.missing,
+        }
+        write(dump(data, pretty=True).decode() + "\n")
+    else:
+        _print(comparison, baseline)
+    return 1 if comparison.has_worse else 0
+
+
+def _print(comparison: "Comparison", baseline: str) -> None:
+    from paceline.report.format import aligned
+
+    rows = [("verdict", "model", "benchmark", "attention", "score", baseline, "difference (95 %)", "samples")]
+    for effect in comparison.effects:
+        task = f"{effect.benchmark}_{effect.subset}" if effect.subset else effect.benchmark
+        names = (effect.verdict, effect.model, task, effect.attention)
+        change = f"{effect.difference:+.3g} [{effect.low:+.3g}, {effect.high:+.3g}]"
+        rows.append((*names, f"{effect.score:.4g}", f"{effect.baseline_score:.4g}", change, str(effect.n)))
+    points = [("", "model", "attention", "quality", "density")]
+    for point in sorted(comparison.pareto, key=lambda point: (point.model, point.density)):
+        front = "*" if point.on_front else ""
+        points.append((front, point.model, point.attention, f"{point.quality:.3f}", f"{point.density:.3f}"))
+    for line in (*aligned(rows), "", *aligned(points)):
+        write(f"{line}\n")
+    for name in comparison.missing:
+        write(f"not compared: {name} has no counterpart under the same conditions\n")
+
+
+@click.command("score", epilog=SCORE_EPILOG)
+@click.argument("directories", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--data-dir", metavar="DIR", help="The benchmark's data as local files, if it was run with them."
+)
+def score_command(directories: tuple[Path, ...], data_dir: str | None) -> int:
+    """Score the predictions in stub DIRECTORIES once more, with the benchmark's scorer as it is now."""
+    from paceline.evals.scoring import score_again
+
+    for directory in directories:
+        metrics = score_again(directory, data_dir=data_dir)
+        write(f"{directory}: {metrics['primary']} {metrics['overall_score']:.4g}\n")
+    return 0

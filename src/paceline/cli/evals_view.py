@@ -1,0 +1,113 @@
+"""What `paceline evals run` shows while it runs: a line for each stub that ended, and on a terminal what runs."""
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from paceline.cli.output import write
+from paceline.model import Record, Status
+from paceline.report.format import clock, duration, measured, visible
+
+if TYPE_CHECKING:
+    from paceline.evals.progress import ExecutionProgress
+
+_REFRESHES_A_SECOND = 4
+
+
+class View(Protocol):
+    """Is told what happens during an execution."""
+
+    def progress(self, progress: "ExecutionProgress") -> None: ...
+    def record(self, record: Record) -> None: ...
+    def note(self, text: str) -> None: ...
+
+
+class PlainView:
+    """A line for each stub that ended, for logs and pipes; nothing at all if quiet, besides what failed."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+
+    def progress(self, progress: "ExecutionProgress") -> None:
+        """Lines of ended stubs tell it."""
+
+    def record(self, record: Record) -> None:
+        if not (self._quiet and record.status.ok):
+            write(f"{record_line(record)}\n")
+            sys.stdout.flush()
+
+    def note(self, text: str) -> None:
+        write(f"note: {visible(text)}\n")
+
+
+class LiveView:
+    """The same lines, and below them the devices with what they do."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._quiet = quiet
+        self._console = Console(highlight=False, markup=False, emoji=False)
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+        self._drawn_at = 0.0
+
+    def __enter__(self) -> "LiveView":
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def progress(self, progress: "ExecutionProgress") -> None:
+        from rich.text import Text
+
+        now = time.monotonic()
+        if now - self._drawn_at >= 1 / _REFRESHES_A_SECOND:
+            self._drawn_at = now
+            self._live.update(Text("\n".join(progress_lines(progress)), no_wrap=True), refresh=True)
+
+    def record(self, record: Record) -> None:
+        if not (self._quiet and record.status.ok):
+            self._console.print(record_line(record), soft_wrap=True)
+
+    def note(self, text: str) -> None:
+        self._console.print(f"note: {visible(text)}", soft_wrap=True)
+
+
+@contextmanager
+def open_view(*, quiet: bool, as_json: bool) -> Iterator[View]:
+    """The view that fits standard output; plain lines where it is no terminal."""
+    if as_json or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+        yield PlainView(quiet=quiet or as_json)
+        return
+    with LiveView(quiet=quiet) as view:
+        yield view
+
+
+def record_line(record: Record) -> str:
+    """How a stub ended, in a line."""
+    names = [
+        name for name in record.metrics if name not in ("exec_time_s", "generate_s", "peak_memory_bytes")
+    ]
+    numbers = "  ".join(measured(name, record.metrics[name]) for name in names[:3])
+    word = "passed" if record.status is Status.PASSED else record.status.value
+    tail = numbers if record.status.ok else visible(record.reason)
+    return f"{word:<11} {visible(record.case.name)}  {duration(record.exec_time_s)}  {tail}".rstrip()
+
+
+def progress_lines(progress: "ExecutionProgress") -> list[str]:
+    """How far the execution is, and what each device does."""
+    left = "" if progress.eta_s is None else f", about {clock(progress.eta_s)} left"
+    failed = f", {progress.failed_stubs} failed" if progress.failed_stubs else ""
+    head = (
+        f"{progress.ended_stubs} of {progress.total_stubs} stubs{failed}, {clock(progress.elapsed_s)}{left}"
+    )
+    devices = [
+        f"  {device}: {visible(text)}"
+        for device, text in sorted(progress.current_executions.items(), key=str)
+    ]
+    return [head, *devices]

@@ -1,0 +1,116 @@
+"""The `evals:` section of a suite: models × attentions × benchmarks, and the devices to run them on."""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from paceline.config.values import Bytes, Count, Name, PositiveCount, Seconds
+
+
+class EvalsPart(BaseModel):
+    """A part of the section whose keys are all known."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class EvalsModel(EvalsPart):
+    """A model with what is its own; a plain name stands for one of defaults."""
+
+    name: Name = Field(description="Its name on the hub, or the directory that holds it.")
+    revision: Name | None = Field(default=None, description="The revision on the hub.")
+    model_kwargs: dict[str, Any] = Field(default={}, description="Win over those of the adapter.")
+    tokenizer_kwargs: dict[str, Any] = Field(default={}, description="Win over those of the adapter.")
+    memory: Bytes | None = Field(default=None, description="What it takes on its device, if you know.")
+
+
+class EvalsBenchmark(EvalsPart):
+    """A benchmark and the subsets to run; a plain name stands for all of them."""
+
+    name: Name = Field(description="A known benchmark or an import path `module:Class`.")
+    subsets: list[Name] | None = Field(default=None, description="Those to run; all by default.")
+    data_dir: Name | None = Field(default=None, description="Its data as local files.")
+    revision: Name | None = Field(default=None, description="The revision of its data on the hub.")
+    params: dict[str, Any] = Field(default={}, description="Arguments of the benchmark itself.")
+
+
+class EvalsAttention(EvalsPart):
+    """An attention under a name; a plain name stands for the masker of that kind with its defaults, or `dense`."""
+
+    name: Name = Field(description="What results call it.")
+    maskers: list[dict[str, Any]] = Field(description="In their order, each with its `kind`.")
+
+
+class EvalsAdapter(EvalsPart):
+    """How models are brought to answer."""
+
+    name: Name = Field(default="huggingface", description="A known adapter or an import path `module:Class`.")
+    model_kwargs: dict[str, Any] = Field(default={}, description="Handed to the model.")
+    tokenizer_kwargs: dict[str, Any] = Field(default={}, description="Handed to the tokenizer.")
+    batch_size: PositiveCount = Field(default=1, description="Contexts handed to the model at once.")
+
+
+class EvalsClocks(EvalsPart):
+    """The three clocks of every stub."""
+
+    startup_timeout_s: Seconds = Field(default=900.0, description="Until its model is loaded.")
+    stall_timeout_s: Seconds = Field(default=1800.0, description="From one sample to the next.")
+    timeout_per_benchmark_s: Seconds = Field(default=86400.0, description="All in all.")
+
+
+class EvalsRetry(EvalsPart):
+    """How often a stub is tried again after a fault of each class."""
+
+    out_of_memory: Count = Field(default=2, description="Alone on the largest device.")
+    crash: Count = Field(default=2, description="In a fresh process.")
+    startup: Count = Field(default=1, description="Of a model that was not loaded in time.")
+    stall: Count = Field(default=1, description="Of a worker that hung.")
+    timeout: Count = Field(default=1, description="Of a stub that took too long.")
+    network: Count = Field(default=5, description="After a pause, twice as long each time.")
+    network_pause_s: Seconds = Field(default=2.0, description="The first pause.")
+    longest_pause_s: Seconds = Field(default=300.0, description="The longest one.")
+
+
+def _by_name(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
+
+
+def _by_kind(value: Any) -> Any:
+    return {"name": value, "maskers": [{"kind": value}]} if isinstance(value, str) else value
+
+
+class Evals(EvalsPart):
+    """Models × attentions × benchmarks on a pool of devices, run by `paceline evals run`."""
+
+    models: list[Annotated[EvalsModel, BeforeValidator(_by_name)]] = Field(
+        description="Names of models, or mappings."
+    )
+    attentions: list[Annotated[EvalsAttention, BeforeValidator(_by_kind)]] = Field(
+        default=[EvalsAttention(name="dense", maskers=[{"kind": "dense"}])],
+        description="Names of attentions, or mappings with maskers.",
+    )
+    benchmarks: list[Annotated[EvalsBenchmark, BeforeValidator(_by_name)]] = Field(
+        description="Names of benchmarks, or mappings."
+    )
+    adapter: EvalsAdapter = Field(default=EvalsAdapter(), description="How models are run.")
+    gpu_ids: list[int | str] = Field(
+        default=["cpu"], description="Devices: indices, UUIDs or MIG instances of GPUs, or `cpu`, many times."
+    )
+    max_concurrent_runs: PositiveCount | None = Field(
+        default=None, description="Workers over all devices; one each by default."
+    )
+    on: Name | None = Field(
+        default=None, description="A Ray cluster to run on, `HOST:PORT` or `auto`; this machine by default."
+    )
+    base_result_dir: Name = Field(
+        default="benchmark_results", description="Where results lie, those of earlier executions too."
+    )
+    generation_kwargs: dict[str, Any] = Field(default={}, description="Such as `max_new_tokens`.")
+    request_kwargs: dict[str, Any] = Field(default={}, description="`max_requests`, `max_context_length`.")
+    seed: int = Field(default=0, description="What everything drawn at random depends on.")
+    memory: dict[str, Bytes] = Field(
+        default={}, description="Memory of devices, by id (or `cpu`), where the driver does not tell it."
+    )
+    clocks: EvalsClocks = Field(default=EvalsClocks(), description="Time limits.")
+    retry: EvalsRetry = Field(default=EvalsRetry(), description="Patience with faults.")
+    scheduler: Name = Field(default="longest_first", description="A known one or an import path.")
+    exporters: list[Name] = Field(default=[], description="Further forms of the results, such as `csv`.")

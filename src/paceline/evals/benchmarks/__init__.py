@@ -1,0 +1,1 @@
+"""Questions and scores behind the `EvalBenchmark` interface."""

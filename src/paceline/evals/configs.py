@@ -1,0 +1,87 @@
+"""What a user asks for: models, adapters, benchmarks; and the stub, which is one cell of all of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from paceline.evals.attention_config import SparseAttentionConfig
+from paceline.evals.interfaces import ModelSpec
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkConfig:
+    """A benchmark and those of its subsets that are to run, each as a stub of its own.
+
+    Without `subsets`: one stub for each, if the benchmark has two or more; else one for the whole benchmark.
+    `data_dir` has the data as local files, `revision` is the hub's; `params` are arguments of the benchmark's class.
+    """
+
+    benchmark_name: str
+    subsets: Sequence[str] | None = None
+    data_dir: str | None = None
+    revision: str | None = None
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterConfig:
+    """How models are brought to answer; the attention is a part of the matrix, not of this."""
+
+    adapter_name: str = "huggingface"
+    model_kwargs: Mapping[str, Any] | None = None
+    tokenizer_kwargs: Mapping[str, Any] | None = None
+    batch_size: int = 1
+    """How many contexts the adapter is handed at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """A model with what is its own; a plain name stands for one of defaults.
+
+    `model_kwargs` and `tokenizer_kwargs` win over those of the adapter's configuration. `memory_bytes` is what it takes
+    on its device, if you know better than the adapter.
+    """
+
+    model_name: str
+    revision: str | None = None
+    model_kwargs: Mapping[str, Any] | None = None
+    tokenizer_kwargs: Mapping[str, Any] | None = None
+    memory_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BenchmarkStub:
+    """One task: model × attention × benchmark × subset. `key` is the content it stands for; a resume goes by it."""
+
+    model_name: str
+    sparse_config_name: str
+    sparse_attention_config: SparseAttentionConfig | None
+    benchmark_name: str
+    subset: str | None
+    adapter_config: AdapterConfig
+    generation_kwargs: Mapping[str, Any]
+    result_dir: str
+    key: str = ""
+    content: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """All that decides the result, as `spec.json` has it; `key` is its hash."""
+    memory_bytes: int | None = None
+    data_dir: str | None = None
+
+    @property
+    def name(self) -> str:
+        """What people call it: model, attention, benchmark and subset."""
+        return "/".join((self.model_name, self.sparse_config_name, self.task))
+
+    @property
+    def task(self) -> str:
+        return f"{self.benchmark_name}_{self.subset}" if self.subset else self.benchmark_name
+
+
+def model_spec(model: ModelConfig, adapter: AdapterConfig) -> ModelSpec:
+    """The model as its adapter gets it."""
+    return ModelSpec(
+        name=model.model_name,
+        revision=model.revision,
+        model_kwargs={**(adapter.model_kwargs or {}), **(model.model_kwargs or {})},
+        tokenizer_kwargs={**(adapter.tokenizer_kwargs or {}), **(model.tokenizer_kwargs or {})},
+    )

@@ -1,0 +1,211 @@
+"""One execution on disk: a session like any other, with a record for each stub that ran, and its summary."""
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from paceline.evals.configs import BenchmarkStub
+from paceline.evals.jobs import Fault, Job, Outcome
+from paceline.evals.results import BenchmarkFailure, BenchmarkResult
+from paceline.model import Case, Measurement, Plan, Record, Status
+from paceline.record.atomic import write_atomic
+from paceline.record.codec import dump
+from paceline.record.directory import SessionDir
+from paceline.record.environment import Environment
+from paceline.record.events import utc_now
+
+SUMMARY = "execution_summary.json"
+_STATUS = {"completed": Status.PASSED, "failed": Status.FAILED, "cancelled": Status.INTERRUPTED}
+_TIMEOUTS = frozenset({"timeout", "stall", "startup"})
+
+
+def new_plan(root: Path, stubs: Sequence[BenchmarkStub]) -> Plan:
+    """The session of an execution that begins now; a number follows the time if two begin in one second."""
+    name = f"execution_{datetime.now(UTC):%Y%m%d_%H%M%S}"
+    number = 1
+    while (root / name).exists():
+        number += 1
+        name = f"{name.partition('-')[0]}-{number}"
+    return Plan(session=name, directory=root / name, cases=tuple(map(stub_case, stubs)))
+
+
+def stub_case(stub: BenchmarkStub) -> Case:
+    """The case that a stub is in history: the benchmark's subset, with the model and the attention as parameters."""
+    params = {"model": stub.model_name, "attention": stub.sparse_config_name}
+    return Case(
+        name=f"{stub.task}[model={stub.model_name},attention={stub.sparse_config_name}]",
+        entry=stub.task,
+        # Sorted by parameter, as the keys of all cases are.
+        key=f"{stub.task}[attention={stub.sparse_config_name},model={stub.model_name}]",
+        fingerprint=stub.key,
+        params=params,
+        version=str(stub.content["benchmark"]["version"]),
+        tags=("evals", stub.benchmark_name),
+    )
+
+
+def stub_record(session: str, job: Job, outcome: Outcome, environment: Environment) -> Record:
+    """What happened to a stub, as a record."""
+    facts, fault = outcome.facts, outcome.fault
+    status = _STATUS[outcome.state]
+    if fault is not None and fault.fault_class in _TIMEOUTS:
+        status = Status.TIMEOUT
+    timings = {"load": outcome.load_s, "generate": float(facts.get("generate_s") or 0.0)}
+    return Record(
+        session=session,
+        case=stub_case(job.stub),
+        attempt=max(1, job.attempt),
+        status=status,
+        reason=_reason(outcome),
+        started_at=outcome.started_at or utc_now(),
+        exec_time_s=outcome.seconds,
+        timings_s=timings,
+        returncode=fault.returncode if fault else None,
+        metrics=_measurements(facts),
+        params={"generation": dict(job.stub.generation_kwargs), "attention": job.stub.content["attention"]},
+        environment=environment.id,
+        revision=environment.revision,
+        details={"evals": {"result_dir": job.stub.result_dir, "key": job.stub.key, "state": outcome.state}},
+    )
+
+
+def _reason(outcome: Outcome) -> str:
+    if outcome.fault is not None:
+        return f"{outcome.fault.fault_class.value}: {outcome.fault.message}"
+    return "interrupted before it was done" if outcome.state == "cancelled" else ""
+
+
+def _measurements(facts: Mapping[str, Any]) -> dict[str, Measurement]:
+    """The benchmark's numbers, and times of stubs that ran from beginning to end: parts cannot be compared."""
+    metrics = facts.get("metrics") or {}
+    found = {
+        name: Measurement(value=value["value"], direction=value["direction"])
+        for name, value in metrics.get("metrics", {}).items()
+    }
+    if metrics.get("density") is not None:
+        found["density"] = Measurement(value=metrics["density"])
+    if facts.get("asked") and facts["asked"] == facts.get("num_samples"):
+        found["exec_time_s"] = Measurement(value=facts["execution_time_s"], unit="s", direction="lower")
+        found["generate_s"] = Measurement(value=facts["generate_s"], unit="s", direction="lower")
+    if facts.get("peak_memory_bytes"):
+        peak = facts["peak_memory_bytes"]
+        found["peak_memory_bytes"] = Measurement(value=peak, unit="bytes", direction="lower")
+    return found
+
+
+def plan_json(plan: Plan) -> dict[str, Any]:
+    """The plan of an execution as its session keeps it."""
+    cases = [{"name": case.name, "key": case.key, "params": case.params} for case in plan.cases]
+    return {"session": plan.session, "cases": cases, "setups": []}
+
+
+def result_of(stub: BenchmarkStub, outcome: Outcome) -> BenchmarkResult:
+    return BenchmarkResult(
+        stub=stub,
+        metrics=outcome.facts["metrics"],
+        execution_time=float(outcome.facts.get("execution_time_s") or outcome.seconds),
+        result_dir=stub.result_dir,
+        state="skipped" if outcome.state == "skipped" else "completed",
+        facts=outcome.facts,
+    )
+
+
+def failure_of(job: Job, fault: Fault) -> BenchmarkFailure:
+    return BenchmarkFailure(
+        stub=job.stub,
+        error_type=fault.error_type or fault.fault_class.value,
+        error_message=fault.message,
+        execution_time=fault.seconds,
+        attempts=job.attempt,
+        log_tail=fault.log_tail,
+        traceback=fault.traceback,
+    )
+
+
+class Summary:
+    """Counts outcomes, and writes them down when all is over."""
+
+    def __init__(self, directory: SessionDir, total: int) -> None:
+        self._directory = directory
+        self._total = total
+        self.started = monotonic()
+        self.counts: Counter[str] = Counter()
+        self.results: dict[int, BenchmarkResult] = {}
+        self.failures: dict[int, BenchmarkFailure] = {}
+        self._linked: dict[Path, str] = {}
+
+    def add(self, job: Job, outcome: Outcome) -> None:
+        self.counts[outcome.state] += 1
+        if outcome.state in ("completed", "skipped"):
+            self.results[job.number] = result_of(job.stub, outcome)
+        elif outcome.fault is not None:
+            self.failures[job.number] = failure_of(job, outcome.fault)
+
+    def data(self, **more: Any) -> dict[str, Any]:
+        """What `execution_summary.json` holds."""
+        counts = {state: self.counts[state] for state in ("completed", "skipped", "failed", "cancelled")}
+        assert sum(counts.values()) == self._total, counts
+        return {
+            "session": self._directory.path.name,
+            "total": self._total,
+            **counts,
+            "execution_time": monotonic() - self.started,
+            **more,
+            "results": [self._result(self.results[number]) for number in sorted(self.results)],
+            "failures": [self._failure(self.failures[number]) for number in sorted(self.failures)],
+        }
+
+    def write(self, data: Mapping[str, Any]) -> None:
+        write_atomic(self._directory.path / SUMMARY, dump(data, pretty=True))
+        for result in self.results.values():
+            self._link(Path(result.result_dir))
+
+    def _result(self, result: BenchmarkResult) -> dict[str, Any]:
+        return {
+            **_names(result.stub),
+            "state": result.state,
+            "score": result.score,
+            "primary": result.metrics["primary"],
+            "metrics": result.metrics["metrics"],
+            "density": result.density,
+            "execution_time": result.execution_time,
+            "directory": self._relative(Path(result.result_dir)),
+        }
+
+    def _failure(self, failure: BenchmarkFailure) -> dict[str, Any]:
+        return {
+            **_names(failure.stub),
+            "error_type": failure.error_type,
+            "error_message": failure.error_message,
+            "attempts": failure.attempts,
+            "execution_time": failure.execution_time,
+            "log_tail": failure.log_tail,
+            "directory": self._relative(Path(failure.stub.result_dir)),
+        }
+
+    def _relative(self, directory: Path) -> str:
+        return os.path.relpath(directory, self._directory.path)
+
+    def _link(self, result_dir: Path) -> None:
+        """Show the results in the execution's own directory as well, in the same tree."""
+        link = self._directory.path / result_dir.relative_to(self._directory.path.parent)
+        if link.parent not in self._linked:
+            link.parent.mkdir(parents=True, exist_ok=True)
+            self._linked[link.parent] = os.path.relpath(result_dir.parent, link.parent)
+        with suppress(FileExistsError):
+            link.symlink_to(f"{self._linked[link.parent]}/{result_dir.name}")
+
+
+def _names(stub: BenchmarkStub) -> dict[str, Any]:
+    return {
+        "model": stub.model_name,
+        "attention": stub.sparse_config_name,
+        "benchmark": stub.benchmark_name,
+        "subset": stub.subset,
+        "key": stub.key,
+    }

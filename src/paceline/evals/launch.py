@@ -1,0 +1,178 @@
+"""Worker processes on this machine: each with its keeper, its socket, its log and its own environment."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import paceline
+from paceline.evals.wire import Wire
+
+_BOOT = """
+import sys
+sys.path.append(sys.argv[1])
+from paceline.run.keeper import keep
+def run():
+    from paceline.evals.worker import main
+    return main(int(sys.argv[2]), sys.argv[4:])
+worker, life = int(sys.argv[2]), int(sys.argv[3].lstrip("s"))
+keep(run, life, (worker,), sheltered=sys.argv[3].startswith("s"))
+"""
+_TAIL_BYTES = 4000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Berth:
+    """What a new worker is to have: its environment, and its share of a GPU (0 for none)."""
+
+    environment: Mapping[str, str]
+    gpu_share: float = 0.0
+
+
+class WorkerProcess(Protocol):
+    """A worker as its launcher made it; the supervisor knows no more of it than this."""
+
+    wire: Wire
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it still waits for a place to run, which is never its fault."""
+
+    def returncode(self, timeout_s: float) -> int | None:
+        """How it ended, once its wire is closed; a negative number is a signal."""
+
+    def end(self) -> None:
+        """End it with all that it started, at once; returns before it is gone."""
+
+    def end_hard(self) -> None:
+        """The same by other means, when `end` did not help."""
+
+    def mark_log(self) -> None:
+        """What is logged from now on belongs to the next attempt."""
+
+    def log_tail(self) -> str:
+        """The last lines of the current attempt."""
+
+    def close(self) -> None:
+        """Forget it; it is gone."""
+
+
+class Launcher(Protocol):
+    """Starts workers: here, or on other machines."""
+
+    def start(self, number: int, berth: Berth) -> WorkerProcess:
+        """A new worker; raises OSError if none can be started."""
+
+    def close(self) -> None: ...
+
+
+class LocalLauncher:
+    """Starts workers on this machine."""
+
+    def __init__(self, log_dir: Path) -> None:
+        self._log_dir = log_dir
+        log_dir.mkdir(parents=True, exist_ok=True)
+
+    def start(self, number: int, berth: Berth) -> "LocalWorker":
+        return LocalWorker(self._log_dir / f"worker-{number}.log", berth.environment)
+
+    def close(self) -> None:
+        """Nothing is shared between workers here."""
+
+
+def start_process(
+    log: Path,
+    environment: Mapping[str, str],
+    wire_fd: int,
+    life_fd: int,
+    *,
+    paths: Sequence[str],
+    sheltered: bool = False,
+) -> "subprocess.Popen[bytes]":
+    """A keeper with its worker, which talks over `wire_fd` and lives no longer than the pipe at `life_fd`."""
+    home = str(Path(paceline.__file__).parents[1])
+    life = f"s{life_fd}" if sheltered else str(life_fd)
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-c", _BOOT, home, str(wire_fd), life, *filter(None, paths)],
+            env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            pass_fds=[wire_fd, life_fd],
+            start_new_session=True,
+        )
+
+
+class WorkerLog:
+    """What a worker printed; the last of it belongs to the current attempt."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._marked = 0
+
+    def mark(self) -> None:
+        self._marked = self._path.stat().st_size if self._path.exists() else 0
+
+    def tail(self) -> str:
+        try:
+            with self._path.open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(self._marked, size - _TAIL_BYTES))
+                return file.read(_TAIL_BYTES).decode("utf-8", "replace")
+        except OSError:
+            return ""
+
+
+class LocalWorker:
+    """A keeper process, the worker below it, and both ends of what connects them with us."""
+
+    is_waiting = False
+
+    def __init__(self, log: Path, environment: Mapping[str, str]) -> None:
+        self._log = WorkerLog(log)
+        ours, theirs = socket.socketpair()
+        life_theirs, self._life = os.pipe()
+        try:
+            self._process = start_process(log, environment, theirs.fileno(), life_theirs, paths=sys.path)
+        except BaseException:
+            ours.close()
+            os.close(self._life)
+            raise
+        finally:
+            theirs.close()
+            os.close(life_theirs)
+        self.wire = Wire(ours)
+
+    def returncode(self, timeout_s: float) -> int | None:
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def end(self) -> None:
+        if self._life >= 0:
+            os.close(self._life)
+            self._life = -1
+
+    def end_hard(self) -> None:
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+
+    def mark_log(self) -> None:
+        self._log.mark()
+
+    def log_tail(self) -> str:
+        return self._log.tail()
+
+    def close(self) -> None:
+        self.end()
+        self.wire.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(0.0)

@@ -1,0 +1,78 @@
+"""Where the results of a stub lie: model / attention / benchmark_subset, as readable as their names."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import orjson
+
+from paceline.evals.registry import EvalError
+
+SPEC = "spec.json"
+_OTHER = re.compile(r"[^\w.+=,@\[\]()]", re.ASCII)
+_MAX_BYTES = 120
+_EXECUTION = re.compile(r"execution_\d{8}_\d{6}.*")
+
+
+def sanitize(name: str) -> str:
+    """A name as one part of a path: `meta-llama/Llama-3.1-8B` becomes `meta_llama_Llama_3.1_8B`."""
+    plain = _OTHER.sub("_", name).lstrip(".") or "_"
+    if _EXECUTION.fullmatch(plain):
+        plain = f"_{plain}"  # or the directory of a model would be taken for one of an execution
+    if len(plain) <= _MAX_BYTES:
+        return plain
+    return f"{plain[: _MAX_BYTES - 9]}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+
+
+def stub_path(model: str, attention: str, task: str) -> Path:
+    """The path below the results directory that a stub has if nobody else has it."""
+    return Path(sanitize(model), sanitize(attention), sanitize(task))
+
+
+class Places:
+    """Gives each stub its directory: the one that holds its key already, else a free one."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._given: dict[Path, str] = {}
+
+    def find(self, path: Path, key: str) -> Path:
+        """The plain path, or the one with the key's first letters if another content has the plain one."""
+        suffixed = path.with_name(f"{path.name}-{key[:8]}")
+        owners = {candidate: self._owner(candidate) for candidate in (path, suffixed)}
+        for candidate, owner in owners.items():
+            if owner == key:
+                return self._give(candidate, key)
+        for candidate, owner in owners.items():
+            if owner is None:
+                return self._give(candidate, key)
+        raise EvalError(f"{self._root / suffixed} holds something else: move it away")
+
+    def _give(self, path: Path, key: str) -> Path:
+        if path in self._given:
+            raise EvalError(f"{path} is asked for twice: the matrix has the same stub two times")
+        self._given[path] = key
+        return self._root / path
+
+    def _owner(self, path: Path) -> str | None:
+        """The key that a directory belongs to; None if it is free, a text that is no key if it is a stranger's."""
+        return self._given.get(path) or directory_key(self._root / path)
+
+
+def directory_key(directory: Path) -> str | None:
+    """The key of the stub in a directory; None if there is no directory or nothing but leftovers in it."""
+    try:
+        spec = orjson.loads((directory / SPEC).read_bytes())
+    except FileNotFoundError:
+        return "unknown" if _has_content(directory) else None
+    except (OSError, ValueError):
+        return "unreadable"
+    return str(spec.get("key")) if isinstance(spec, Mapping) else "unreadable"
+
+
+def _has_content(directory: Path) -> bool:
+    try:
+        return any(not entry.name.startswith(".tmp-") for entry in directory.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return directory.exists()

@@ -1,0 +1,114 @@
+"""Devices of a running execution, seen and changed from another process through two small files of its directory."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from paceline.evals.devices import DevicePool, device_names
+from paceline.evals.registry import EvalError
+from paceline.evals.workers import WorkerSeat
+from paceline.record.atomic import write_all, write_atomic
+from paceline.record.codec import dump, load
+from paceline.record.events import utc_now
+
+SLOTS, REQUESTS = "slots.json", "slots.requests.jsonl"
+_LOOK_EVERY_S = 0.5
+_SHOW_EVERY_S = 1.0
+
+
+class SlotFiles:
+    """The running execution's side: it shows what devices do, and takes requests to add and remove some."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._read_bytes = 0
+        self._looked_at = self._shown_at = 0.0
+
+    def requests(self) -> Sequence[Mapping[str, str]]:
+        """What was asked since the last time."""
+        now = monotonic()
+        if now - self._looked_at < _LOOK_EVERY_S:
+            return ()
+        self._looked_at = now
+        try:
+            with (self._directory / REQUESTS).open("rb") as file:
+                file.seek(self._read_bytes)
+                data = file.read()
+        except OSError:
+            return ()
+        whole = data[: data.rfind(b"\n") + 1]
+        self._read_bytes += len(whole)
+        return [request for line in whole.splitlines() if (request := _request(line)) is not None]
+
+    def show(self, pool: DevicePool, workers: Iterable[WorkerSeat]) -> None:
+        """Write down what devices do, now and then; a full disk costs the view only."""
+        now = monotonic()
+        if now - self._shown_at < _SHOW_EVERY_S:
+            return
+        self._shown_at = now
+        with suppress(OSError):
+            data = dump({"time": utc_now(), "devices": describe(pool, workers)}, pretty=True)
+            write_atomic(self._directory / SLOTS, data, durable=False)
+
+    def forget(self) -> None:
+        """The execution has ended, and its devices do nothing any more."""
+        (self._directory / SLOTS).unlink(missing_ok=True)
+
+
+def _request(line: bytes) -> Mapping[str, str] | None:
+    try:
+        request = load(line)
+    except ValueError:
+        return None
+    is_one = isinstance(request, dict) and request.get("do") in ("add", "remove") and "device" in request
+    return request if is_one else None
+
+
+def describe(pool: DevicePool, workers: Iterable[WorkerSeat]) -> list[dict[str, Any]]:
+    """Each device with its workers and what they do."""
+    seats = list(workers)
+    return [
+        {
+            "device": device.id,
+            "removing": device.removing,
+            "memory_bytes": device.memory_bytes,
+            "memory_given_bytes": sum(device.load.values()),
+            "workers": [_describe(worker) for worker in seats if worker.device is device],
+        }
+        for device in pool.devices.values()
+    ]
+
+
+def _describe(worker: WorkerSeat) -> dict[str, Any]:
+    lease = worker.lease
+    return {
+        "worker": worker.number,
+        "pid": worker.pid,
+        "stub": lease.job.stub.name if lease else None,
+        "known": lease.known if lease else 0,
+        "total": lease.total if lease else 0,
+    }
+
+
+def read_slots(directory: Path) -> list[dict[str, Any]]:
+    """The devices of an execution as it last showed them."""
+    try:
+        data = load((directory / SLOTS).read_bytes())
+        devices: list[dict[str, Any]] = data["devices"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise EvalError(f"{directory} shows no slots: no execution runs there") from error
+    return devices
+
+
+def ask(directory: Path, do: str, devices: Iterable[str]) -> None:
+    """Ask a running execution to add or remove devices."""
+    names = [name if name.startswith("cpu:") else device_names([name])[0] for name in devices]
+    fd = os.open(directory / REQUESTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    try:
+        for name in names:
+            write_all(fd, dump({"do": do, "device": name}) + b"\n")
+    finally:
+        os.close(fd)

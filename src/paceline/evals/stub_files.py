@@ -1,0 +1,203 @@
+"""The files of a stub: its spec first, a line for each prediction as it comes, its scores, and last the marker.
+
+spec.json          what decides the result, and its key
+predictions.jsonl  one line a sample, appended; what is there is never asked for again
+raw_results.csv    one row a sample: question, references, answer, scores
+metrics.json       the benchmark's numbers
+DONE.json          written last, with the size and hash of the others: only with it a stub is done
+attempts.jsonl     what went wrong on the way, a line for each attempt that did not end well
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from paceline.evals.interfaces import Prediction, Sample
+from paceline.evals.paths import SPEC
+from paceline.evals.registry import EvalError
+from paceline.record.atomic import write_all, write_atomic
+from paceline.record.codec import dump, dump_plain, load, revive
+from paceline.record.events import end_torn_line, utc_now
+
+PREDICTIONS, RAW, METRICS, DONE, ATTEMPTS = (
+    "predictions.jsonl",
+    "raw_results.csv",
+    "metrics.json",
+    "DONE.json",
+    "attempts.jsonl",
+)
+_MARKED = (SPEC, PREDICTIONS, RAW, METRICS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marker:
+    """The completion marker: whose results these are, and what was measured while they were made."""
+
+    key: str
+    facts: Mapping[str, Any]
+
+
+def write_spec(directory: Path, key: str, content: Mapping[str, Any]) -> None:
+    """Take a directory for a stub; written before anything else, so that every file has an owner."""
+    owner = read_spec(directory)
+    if owner is None:
+        spec = {"key": key, "created_at": utc_now(), "content": content}
+        write_atomic(directory / SPEC, dump_plain(spec, pretty=True))
+    elif owner["key"] != key:
+        raise EvalError(f"another execution has taken {directory} meanwhile: run this one again")
+
+
+def read_spec(directory: Path) -> Mapping[str, Any] | None:
+    """Key and content of the stub in a directory; None if there is none that can be read."""
+    try:
+        spec = load((directory / SPEC).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return spec if isinstance(spec, dict) and "key" in spec else None
+
+
+def write_marked(path: Path, data: bytes) -> None:
+    """Write a file that counts by the marker only, so that it need not appear at once; it is on the disk then."""
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    try:
+        write_all(fd, data)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_marker(directory: Path, key: str, facts: Mapping[str, Any]) -> None:
+    """Say that the stub is done; what it vouches for must be on the disk by now."""
+    files = {name: _checksum(directory / name) for name in _MARKED}
+    marker = {"key": key, "finished_at": utc_now(), "files": files, "facts": facts}
+    write_atomic(directory / DONE, dump(marker, pretty=True))
+
+
+def read_marker(directory: Path, key: str) -> Marker | None:
+    """The marker of a stub that is done; None unless it is this stub's and every file is as it was."""
+    try:
+        marker = load((directory / DONE).read_bytes())
+        found = marker["files"].items() if marker["key"] == key else ()
+        is_whole = set(marker["files"]) == set(_MARKED) and all(
+            _checksum(directory / name) == written for name, written in found
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+    return Marker(key=key, facts=marker.get("facts", {})) if found and is_whole else None
+
+
+def _checksum(path: Path) -> dict[str, Any]:
+    data = path.read_bytes()
+    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def _asked(sample: Sample) -> "hashlib._Hash":
+    text = "\0".join((sample.context, sample.question, sample.answer_prefix))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass"))
+
+
+def _digest(asked: "hashlib._Hash", answer: str) -> str:
+    """Tells whether a stored line is whole, and belongs to this very question should the data have changed."""
+    both = asked.copy()
+    both.update(b"\0" + answer.encode("utf-8", "surrogatepass"))
+    return both.hexdigest()[:16]
+
+
+class PredictionLog:
+    """The predictions of a stub on disk; opening it reads those that are there and cuts off a torn end."""
+
+    def __init__(self, directory: Path, samples: Sequence[Sample]) -> None:
+        self._asked = {sample.id: _asked(sample) for sample in samples}
+        self._fd = os.open(directory / PREDICTIONS, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+        end_torn_line(self._fd)
+        self.known: dict[str, Prediction] = {}
+        for digest, prediction in read_predictions(directory):
+            asked = self._asked.get(prediction.sample_id)
+            if asked is not None and _digest(asked, prediction.text) == digest:
+                self.known.setdefault(prediction.sample_id, prediction)
+
+    def append(self, prediction: Prediction) -> None:
+        """Keep one; a second one for the same sample, or one for a sample nobody asked about, is a fault."""
+        name = prediction.sample_id
+        if name in self.known or name not in self._asked:
+            what = "a second prediction for" if name in self.known else "a prediction for the unknown"
+            raise ValueError(f"the adapter gave {what} sample {name!r}")
+        digest = _digest(self._asked[name], prediction.text)
+        line = {"sample_id": name, "digest": digest, **_prediction_json(prediction)}
+        write_all(self._fd, dump(line) + b"\n")
+        self.known[name] = prediction
+
+    def sync(self) -> None:
+        os.fsync(self._fd)
+
+    def close(self) -> None:
+        os.close(self._fd)
+
+
+def _prediction_json(prediction: Prediction) -> dict[str, Any]:
+    return {
+        "text": prediction.text,
+        "density": prediction.density,
+        "input_tokens": prediction.input_tokens,
+        "output_tokens": prediction.output_tokens,
+        "seconds": prediction.seconds,
+        "extra": prediction.extra,
+    }
+
+
+def read_predictions(directory: Path) -> Iterator[tuple[str, Prediction]]:
+    """The stored predictions, each with the digest of question and answer; lines that are none are left out."""
+    try:
+        lines = (directory / PREDICTIONS).read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return
+    for line in lines:
+        try:
+            data = load(line)
+            yield (
+                str(data["digest"]),
+                Prediction(
+                    sample_id=data["sample_id"],
+                    text=data["text"],
+                    density=revive(data["density"]),
+                    input_tokens=data["input_tokens"],
+                    output_tokens=data["output_tokens"],
+                    seconds=data["seconds"],
+                    extra=data["extra"],
+                ),
+            )
+        except (ValueError, KeyError, TypeError):
+            continue
+
+
+def append_attempt(directory: Path, attempt: Mapping[str, Any]) -> None:
+    """Note an attempt that did not end well."""
+    directory.mkdir(parents=True, exist_ok=True)
+    fd = os.open(directory / ATTEMPTS, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+    try:
+        end_torn_line(fd)
+        write_all(fd, dump({"time": utc_now(), **attempt}) + b"\n")
+    finally:
+        os.close(fd)
+
+
+def read_attempts(directory: Path) -> list[Mapping[str, Any]]:
+    """The attempts that count against a stub's budget: those since it last failed for good."""
+    try:
+        lines = (directory / ATTEMPTS).read_bytes().split(b"\n")
+    except OSError:
+        return []
+    counted: list[Mapping[str, Any]] = []
+    for line in lines:
+        try:
+            attempt = load(line)
+        except ValueError:
+            continue
+        if isinstance(attempt, dict):
+            counted.append(attempt)
+            if attempt.get("final"):
+                counted = []
+    return counted

@@ -1,0 +1,270 @@
+"""The process that runs stubs, one after the other, on one device; what it knows is on disk or told to the parent."""
+
+import errno
+import fcntl
+import os
+import select
+import socket
+import sys
+import time
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from paceline.evals.attention_config import attention_from_content
+from paceline.evals.faults import classify
+from paceline.evals.interfaces import (
+    Adapter,
+    ContextGroup,
+    Device,
+    EvalBenchmark,
+    GenerationSpec,
+    ModelSpec,
+    Sample,
+    group_by_context,
+)
+from paceline.evals.registry import find, make_benchmark
+from paceline.evals.scoring import load_samples, score, write_scores
+from paceline.evals.stub_files import PredictionLog, read_marker, write_marker, write_spec
+from paceline.evals.wire import Wire
+
+PROGRESS_EVERY_S = 0.05
+_KEPT_SUBSETS = 64
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF})
+"""From file systems that lock no directories."""
+
+
+class Paused(Exception):
+    """The parent asked to stop after the current sample."""
+
+
+class Busy(Exception):
+    """Another process works in the stub's directory."""
+
+
+class Worker:
+    """Holds at most one model; takes leases from the parent until it says stop or goes away."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._adapter: Adapter | None = None
+        self._resident = ""
+        self._attention: Any = ()
+        self._benchmarks: dict[str, EvalBenchmark] = {}
+        self._samples: dict[str, list[Sample]] = {}
+        self._told_at = 0.0
+        self._phase = ""
+
+    def serve(self) -> int:
+        """Until the parent has no more for us."""
+        self._wire.send({"t": "ready", "pid": os.getpid()})
+        while not self._wire.closed:
+            for message in self._wire.receive():
+                if message["do"] == "stop":
+                    self._unload()
+                    return 0
+                if message["do"] == "lease":
+                    answer = {"lease": message["lease"], **self._answer(message)}
+                    self._wire.send({**answer, "resident": self._resident})
+                    if answer["t"] == "paused":
+                        return 0
+        return 0
+
+    def _answer(self, lease: Mapping[str, Any]) -> dict[str, Any]:
+        """Run one lease; whatever is raised on the way is this attempt's fault, and told."""
+        self._phase = "data"
+        try:
+            return self._run(lease)
+        except Busy:
+            return {"t": "busy"}
+        except Paused:
+            return {"t": "paused"}
+        except Exception as error:  # noqa: BLE001 - one stub's fault must not end the others
+            traceback.print_exc()
+            return {
+                "t": "fault",
+                "class": classify(error).value,
+                "phase": self._phase,
+                "error_type": type(error).__name__,
+                "message": _first_line(error),
+                "traceback": traceback.format_exc()[-8000:],
+            }
+
+    def _run(self, lease: Mapping[str, Any]) -> dict[str, Any]:
+        directory, key, content = Path(lease["directory"]), lease["key"], lease["content"]
+        started = time.monotonic()
+        directory.mkdir(parents=True, exist_ok=True)
+        with _owned(directory):
+            if (done := read_marker(directory, key)) is not None:
+                return {"t": "done", "facts": done.facts, "again": True}
+            write_spec(directory, key, content)
+            benchmark, samples = self._load_samples(lease)
+            log = PredictionLog(directory, samples)
+            try:
+                asked = self._generate(lease, samples, log)
+                self._phase = "score"
+                self._tell(lease["lease"], "scoring")
+                log.sync()
+            finally:
+                log.close()
+            metrics = write_scores(directory, samples, log.known, score(benchmark, samples, log.known))
+            facts = self._facts(lease, samples, log, asked, time.monotonic() - started)
+            facts["metrics"] = metrics
+            write_marker(directory, key, facts)
+        return {"t": "done", "facts": facts}
+
+    def _facts(
+        self,
+        lease: Mapping[str, Any],
+        samples: Sequence[Sample],
+        log: PredictionLog,
+        asked: int,
+        wall_s: float,
+    ) -> dict[str, Any]:
+        generated_s = sum(log.known[sample.id].seconds for sample in samples)
+        tokens = [log.known[sample.id].output_tokens for sample in samples]
+        return {
+            "execution_time_s": wall_s,
+            "generate_s": generated_s,
+            "num_samples": len(samples),
+            "asked": asked,
+            "output_tokens": sum(count or 0 for count in tokens),
+            "peak_memory_bytes": self._adapter.peak_memory_bytes() if self._adapter else None,
+            "attempt": lease["attempt"],
+            "device": lease["device"],
+        }
+
+    def _load_samples(self, lease: Mapping[str, Any]) -> tuple[EvalBenchmark, list[Sample]]:
+        """Benchmark and samples; kept, since the same subset is asked under every attention."""
+        content = lease["content"]
+        benchmark = self._benchmark(lease["benchmark"], content["benchmark"])
+        name = repr((lease["benchmark"], content["benchmark"], content["subset"], content["request_kwargs"]))
+        if name not in self._samples:
+            while len(self._samples) >= _KEPT_SUBSETS:
+                self._samples.pop(next(iter(self._samples)))
+            self._samples[name] = load_samples(benchmark, content, lease["data_dir"])
+        return benchmark, self._samples[name]
+
+    def _benchmark(self, path: str, content: Mapping[str, Any]) -> EvalBenchmark:
+        name = repr((path, content))
+        if name not in self._benchmarks:
+            kind = find("eval_benchmarks", path)
+            self._benchmarks[name] = make_benchmark(kind, content["name"], content["params"])
+        return self._benchmarks[name]
+
+    def _generate(self, lease: Mapping[str, Any], samples: Sequence[Sample], log: PredictionLog) -> int:
+        """Ask what has no answer yet; how many that was."""
+        missing = [sample for sample in samples if sample.id not in log.known]
+        total, load_s = len(samples), 0.0
+        if missing:
+            load_s = self._prepare(lease)
+        begun = {"t": "begun", "lease": lease["lease"], "load_s": load_s}
+        self._wire.send({**begun, "total": total, "known": total - len(missing)})
+        self._told_at = time.monotonic()
+        if not missing:
+            return 0
+        adapter, generation = self._adapter, _generation(lease["content"])
+        assert adapter is not None
+        self._phase = "generate"
+        for batch in _batches(group_by_context(missing), lease["batch_size"]):
+            for prediction in adapter.generate(batch, generation):
+                log.append(prediction)
+                self._tell_progress(lease["lease"], len(log.known))
+        return len(missing)
+
+    def _prepare(self, lease: Mapping[str, Any]) -> float:
+        """Have the lease's model resident with its attention; seconds that loading took."""
+        self._phase = "load"
+        load_s = 0.0
+        if self._resident != lease["model_key"] or self._adapter is None:
+            self._unload()
+            started = time.monotonic()
+            adapter = _make_adapter(lease)
+            adapter.load()
+            self._adapter, self._resident, self._attention = adapter, lease["model_key"], ()
+            load_s = time.monotonic() - started
+        maskers = lease["content"]["attention"]["maskers"]
+        if self._attention == () or self._attention != maskers:
+            self._attention = ()
+            self._adapter.set_attention(attention_from_content(maskers))
+            self._attention = maskers
+        return load_s
+
+    def _unload(self) -> None:
+        adapter, self._adapter, self._resident = self._adapter, None, ""
+        if adapter is not None:
+            adapter.close()
+
+    def _tell_progress(self, lease: int, known: int) -> None:
+        if self._tell(lease, "sample", known=known) and select.select([self._wire], [], [], 0)[0]:
+            asked = {message["do"] for message in self._wire.receive()}
+            if self._wire.closed or asked & {"pause", "stop"}:
+                raise Paused
+
+    def _tell(self, lease: int, what: str, **fields: Any) -> bool:
+        """Show that the work goes on, unless that was shown a moment ago."""
+        now = time.monotonic()
+        if now - self._told_at < PROGRESS_EVERY_S:
+            return False
+        self._told_at = now
+        return self._wire.send({"t": what, "lease": lease, **fields})
+
+
+def _make_adapter(lease: Mapping[str, Any]) -> Adapter:
+    model = lease["content"]["model"]
+    spec = ModelSpec(
+        name=model["name"],
+        revision=model["revision"],
+        model_kwargs=model["model_kwargs"],
+        tokenizer_kwargs=model["tokenizer_kwargs"],
+    )
+    device = Device(name="cpu" if lease["device"].startswith("cpu") else "cuda", id=lease["device"])
+    adapter: Adapter = find("eval_adapters", lease["adapter"])(spec, device)
+    return adapter
+
+
+def _generation(content: Mapping[str, Any]) -> GenerationSpec:
+    return GenerationSpec(
+        generation_kwargs=content["generation_kwargs"],
+        request_kwargs=content["request_kwargs"],
+        seed=content["seed"],
+    )
+
+
+def _batches(groups: Sequence[ContextGroup], size: int) -> Iterator[Sequence[ContextGroup]]:
+    return (groups[start : start + size] for start in range(0, len(groups), size))
+
+
+@contextmanager
+def _owned(directory: Path) -> Iterator[None]:
+    """Keep other processes out of a stub's directory; the kernel lets go of it however this one ends."""
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Busy from None
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+        yield
+    finally:
+        os.close(fd)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:500] if lines else type(error).__name__
+
+
+def main(fd: int, paths: Sequence[str]) -> int:
+    """The worker's side of the socket; `paths` is where the parent imports from."""
+    sys.path.extend(path for path in paths if path not in sys.path)
+    os.set_inheritable(fd, False)
+    wire = Wire(socket.socket(fileno=fd))
+    try:
+        return Worker(wire).serve()
+    finally:
+        sys.stdout.flush()

@@ -1,0 +1,156 @@
+"""A worker as the supervisor sees it: what it holds, what it was lent, and which of its clocks runs out next."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from paceline.evals.devices import DeviceState
+from paceline.evals.faults import Clocks, FaultClass
+from paceline.evals.jobs import Fault, Job
+from paceline.evals.launch import WorkerProcess
+from paceline.record.events import utc_now
+
+STOP_GRACE_S = 20.0
+"""For a worker that was told to stop, to give back its memory and go."""
+END_GRACE_S = 10.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Lease:
+    """A job in the hands of a worker. Only what comes with its number counts for it."""
+
+    number: int
+    job: Job
+    started: float
+    started_at: str
+    is_loaded: bool = False
+    load_s: float = 0.0
+    progress_at: float = 0.0
+    known: int = 0
+    total: int = 0
+
+
+class WorkerSeat:
+    """A worker process on a device."""
+
+    def __init__(self, number: int, device: DeviceState, process: WorkerProcess) -> None:
+        self.number = number
+        self.device = device
+        self.process = process
+        self.resident: str | None = None
+        self.lease: Lease | None = None
+        self.pid: int | None = None
+        self.ending: Fault | None = None
+        self._end_by = float("inf")
+        self._ended_hard = False
+        self.is_stopping = False
+        self._has_waited = False
+
+    @property
+    def is_idle(self) -> bool:
+        return self.lease is None and not self.is_leaving
+
+    @property
+    def is_leaving(self) -> bool:
+        return self.is_stopping or self.ending is not None
+
+    def introduce(self, pid: int) -> None:
+        """It runs by now; the time it waited for a place does not count."""
+        self.pid = pid
+        if self._has_waited and self.lease is not None:
+            self.lease.started = self.lease.progress_at = monotonic()
+
+    def grant(self, lease: Lease) -> None:
+        """Lend it a job; from now on its clocks run."""
+        self.lease = lease
+        self.process.mark_log()
+        job = lease.job
+        message: Mapping[str, Any] = {
+            "do": "lease",
+            "lease": lease.number,
+            "attempt": job.attempt,
+            "device": self.device.id,
+            **job.payload,
+        }
+        self.process.wire.send(message)
+
+    def stop(self) -> None:
+        """Ask it to go once its hands are empty."""
+        if not self.is_leaving:
+            self.is_stopping = True
+            self._end_by = monotonic() + STOP_GRACE_S
+            self.process.wire.send({"do": "stop"})
+
+    def pause(self, grace_s: float) -> None:
+        """Ask it to stop after the current sample, or be ended."""
+        if not self.is_stopping:
+            self.is_stopping = True
+            self._end_by = monotonic() + grace_s
+            self.process.wire.send({"do": "pause"})
+            self.process.wire.send({"do": "stop"})
+
+    def end(self, fault: Fault) -> None:
+        """End it at once; the fault is what its lease is recorded with."""
+        if self.ending is None:
+            self.ending = fault
+            self._end_by = monotonic() + END_GRACE_S
+            self.process.end()
+
+    def deadline(self, clocks: Clocks) -> float:
+        """When the next of its clocks runs out."""
+        if self.is_leaving or self.lease is None:
+            return self._end_by
+        if self.process.is_waiting:
+            self._has_waited = True
+            return float("inf")
+        return min(when for when, _, _ in self._clocks(self.lease, clocks))
+
+    def _clocks(self, lease: Lease, clocks: Clocks) -> list[tuple[float, FaultClass, str]]:
+        total = clocks.timeout_per_benchmark_s
+        running = [
+            (lease.started + total, FaultClass.TIMEOUT, f"took more than {total:g} s in all"),
+        ]
+        if lease.is_loaded:
+            stall = clocks.stall_timeout_s
+            text = f"no sample for {stall:g} s, after {lease.known} of {lease.total}"
+            running.append((lease.progress_at + stall, FaultClass.STALL, text))
+        else:
+            startup = clocks.startup_timeout_s
+            text = f"the model was not loaded within {startup:g} s"
+            running.append((lease.started + startup, FaultClass.STARTUP, text))
+        return running
+
+    def enforce(self, clocks: Clocks, now: float) -> bool:
+        """End what is over its time; False if even that did not help, and it has to be given up."""
+        if self.deadline(clocks) > now:
+            return True
+        if self.ending is not None:
+            if self._ended_hard:
+                return False
+            self._ended_hard = True
+            self._end_by = now + END_GRACE_S
+            self.process.end_hard()
+        elif self.is_stopping or self.lease is None:
+            self.end(self.fault(FaultClass.CRASH, "did not stop when it was told to"))
+        else:
+            _, fault_class, text = min(self._clocks(self.lease, clocks))
+            self.end(self.fault(fault_class, text))
+        return True
+
+    def fault(self, fault_class: FaultClass, message: str, **details: Any) -> Fault:
+        """What went wrong with the current lease, with the last lines of its log."""
+        seconds = monotonic() - self.lease.started if self.lease else 0.0
+        return Fault(
+            fault_class=fault_class,
+            message=message,
+            log_tail=self.process.log_tail(),
+            device=self.device.id,
+            seconds=seconds,
+            **details,
+        )
+
+
+def new_lease(number: int, job: Job) -> Lease:
+    now = monotonic()
+    return Lease(number=number, job=job, started=now, started_at=utc_now(), progress_at=now)

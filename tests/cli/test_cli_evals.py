@@ -1,0 +1,162 @@
+"""`paceline evals`: a suite's models on devices, from the command line."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from workplace import Workplace
+
+SUITE = """\
+evals:
+  gpu_ids: [cpu, cpu]
+  adapter: {name: mock}
+  models: [small, {name: org/large, revision: v2}]
+  attentions:
+    - dense
+    - {name: streaming, maskers: [{kind: streaming, sink_size: 4, window_size: 8}]}
+  benchmarks: [mock_benchmark]
+  exporters: [csv]
+sinks: [{type: files, name: out, directory: sent}]
+"""
+
+SLOW = """\
+evals:
+  gpu_ids: [cpu]
+  max_concurrent_runs: 2
+  adapter: {name: mock, model_kwargs: {seconds_per_sample: 0.25}}
+  models: [a, b, c, d]
+  benchmarks: [{name: mock_benchmark, params: {repeat: 2}}]
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Workplace:
+    place = Workplace(tmp_path)
+    place.write("suite.yaml", SUITE)
+    return place
+
+
+def test_a_suite_is_planned_run_shown_compared_and_remembered(place: Workplace) -> None:
+    planned = place.run("evals", "plan", "suite.yaml")
+    assert planned.returncode == 0 and planned.stdout.endswith("4 stubs, 0 done\n")
+    assert not (place.path / "benchmark_results").exists()
+
+    ran = place.run("evals", "run", "suite.yaml")
+    assert ran.returncode == 0, ran.stderr
+    lines = ran.stdout.splitlines()
+    assert len(lines) == 5 and lines[-1].startswith("4 stubs: 4 completed in ")
+    assert any("mock_benchmark[model=org/large,attention=dense]" in line for line in lines)
+
+    again = place.run("evals", "run", "suite.yaml", "--json", "--no-history")
+    summary = json.loads(again.stdout)
+    assert again.returncode == 0 and (summary["total"], summary["skipped"]) == (4, 4)
+
+    shown = place.run("evals", "show")
+    assert shown.stdout.count("before") == 4 and "org/large" in shown.stdout
+    compared = place.run("evals", "compare", "--json")
+    effects = json.loads(compared.stdout)["comparisons"]
+    assert compared.returncode == 1 and {effect["verdict"] for effect in effects} == {"worse"}
+
+    (sent,) = (place.path / "sent").glob("*.jsonl")
+    assert len(sent.read_text().splitlines()) == 4, "what was skipped is not sent again"
+
+    listed = place.run("history", "list")
+    assert "mock_benchmark[attention=dense,model=org/large]" in listed.stdout
+    execution = sorted((place.path / "benchmark_results").glob("execution_*"))[0]
+    assert json.loads((execution / "report.json").read_bytes())["ok"]
+    report = place.run("show", str(execution))
+    assert report.returncode == 0 and report.stdout.count("passed") >= 4
+    assert (execution / "results.csv").is_file()
+
+    stub = place.path / "benchmark_results" / "small" / "dense" / "mock_benchmark"
+    scored = place.run("evals", "score", str(stub))
+    assert scored.stdout == f"{stub}: accuracy 1\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("models: [a]\n  benchmarks: [mock_benchmork]", "unknown eval_benchmark 'mock_benchmork'"),
+        ("models: [a]\n  benchmark: [x]", "suite.yaml:3: evals: unknown key 'benchmark'"),
+        ("models: [a]\n  benchmarks: [mock_benchmark]\n  attentions: [dens]", "unknown masker 'dens'"),
+        ("models: [a]\n  benchmarks: [mock_benchmark]\n  gpu_ids: []", "gpu_ids needs at least one"),
+    ],
+)
+def test_mistakes_end_with_two_and_a_line(place: Workplace, text: str, message: str) -> None:
+    place.write("suite.yaml", f"evals:\n  {text}\n  adapter: {{name: mock}}\n")
+    done = place.run("evals", "run", "suite.yaml", "--no-history")
+    assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
+
+
+def test_run_and_plan_say_who_runs_evals(place: Workplace) -> None:
+    alone = place.run("run", "suite.yaml")
+    assert alone.returncode == 2 and "'paceline evals run' runs those" in alone.stderr
+    place.write("suite.yaml", f"{SUITE}entries: [{{name: x, command: 'true'}}]\n")
+    both = place.run("plan", "suite.yaml")
+    assert both.returncode == 0 and "'paceline evals run' runs them" in both.stdout + both.stderr
+
+
+def test_slots_are_shown_added_and_removed_while_stubs_run(place: Workplace) -> None:
+    place.write("slow.yaml", SLOW)
+    words = place.command("evals", "run", "slow.yaml", "--no-history", "--json")
+    with subprocess.Popen(words, cwd=place.path, stdout=subprocess.PIPE, text=True) as running:
+        until = time.monotonic() + 60
+        while "idle" in (shown := place.run("evals", "slots").stdout) or "mock_benchmark" not in shown:
+            assert time.monotonic() < until and running.poll() is None
+        assert "cpu:0" in shown
+        asked = place.run("evals", "slots", "--add", "cpu:7", "--remove", "cpu:0")
+        assert asked.returncode == 0
+        output, _ = running.communicate(timeout=60)
+    assert json.loads(output)["completed"] == 4
+    (execution,) = (place.path / "benchmark_results").glob("execution_*")
+    events = [json.loads(line) for line in (execution / "events.jsonl").read_text().splitlines()]
+    changed = [(event["do"], event["device"]) for event in events if event["event"] == "slots_changed"]
+    assert changed == [("add", "cpu:7"), ("remove", "cpu:0")]
+    assert "cpu:7" in {event["device"] for event in events if event["event"] == "stub_started"}
+    over = place.run("evals", "slots")
+    assert over.returncode == 2 and "no execution runs there" in over.stderr
+
+
+def test_an_interrupted_run_ends_with_130_and_goes_on_later(place: Workplace) -> None:
+    place.write("slow.yaml", SLOW)
+    words = place.command("evals", "run", "slow.yaml", "--no-history", "--json")
+    with subprocess.Popen(words, cwd=place.path, stdout=subprocess.PIPE, text=True) as running:
+        until = time.monotonic() + 60
+        while not any(file.stat().st_size for file in place.path.rglob("predictions.jsonl")):
+            assert time.monotonic() < until and running.poll() is None
+            time.sleep(0.05)
+        running.send_signal(signal.SIGTERM)
+        summary = json.loads(running.communicate(timeout=60)[0])
+    assert running.returncode == 130 and summary["cancelled"] == 4 and summary["interrupted"]
+    stubs = "benchmark_results/[a-d]/dense/mock_benchmark"
+    answered = list(place.path.glob(f"{stubs}/predictions.jsonl"))
+    before = sum(len(file.read_bytes().splitlines()) for file in answered)
+    assert place.run("evals", "run", "slow.yaml", "--no-history").returncode == 0
+    markers = [json.loads(file.read_bytes()) for file in place.path.glob(f"{stubs}/DONE.json")]
+    asked = sum(marker["facts"]["asked"] for marker in markers)
+    assert before >= 1 and asked == 4 * 10 - before
+
+
+def test_a_terminal_shows_what_devices_do(place: Workplace) -> None:
+    place.write("slow.yaml", SLOW)
+    ours, theirs = pty.openpty()
+    words = place.command("evals", "run", "slow.yaml", "--no-history")
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    running = subprocess.Popen(words, cwd=place.path, stdin=theirs, stdout=theirs, env=environment)
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):  # which is how the end of a terminal reads
+        while data := os.read(ours, 65536):
+            shown += data
+    os.close(ours)
+    assert running.wait() == 0
+    text = shown.decode()
+    assert "of 4 stubs" in text and "cpu:0: " in text and "left" in text
+    assert text.rstrip().splitlines()[-1].count("4 stubs: 4 completed in ") == 1

@@ -1,0 +1,212 @@
+"""Keys, paths and files: other content is never taken for the same, and no name leads out of the results."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.errors import PacelineError
+from paceline.evals import AdapterConfig, BenchmarkConfig, HashAttentionConfig, Matrix, ModelConfig
+from paceline.evals.attention_config import (
+    BUILT_IN,
+    AttentionError,
+    DenseConfig,
+    LocalMaskerConfig,
+    OracleTopKConfig,
+    RandomSamplingConfig,
+    SinkMaskerConfig,
+    SparseAttentionConfig,
+    as_attention,
+    attention_from_content,
+    size_in_tokens,
+)
+from paceline.evals.interfaces import Prediction, Sample, group_by_context, sample_seed
+from paceline.evals.keys import written
+from paceline.evals.paths import Places, sanitize, stub_path
+from paceline.evals.planning import make_stubs
+from paceline.evals.stub_files import PREDICTIONS, PredictionLog
+
+NAMES = st.text(min_size=1, max_size=40)
+
+
+@given(name=NAMES)
+def test_a_name_becomes_one_harmless_part_of_a_path(name: str) -> None:
+    part = sanitize(name)
+    assert part and "/" not in part and part not in (".", "..") and "-" not in part
+    assert len(part.encode()) <= 120 and not part.startswith(".")
+
+
+def test_names_are_written_as_the_drawn_tree_has_them() -> None:
+    assert sanitize("meta-llama/Llama-3.1-8B-Instruct") == "meta_llama_Llama_3.1_8B_Instruct"
+    assert sanitize("microsoft/Phi-4-mini-instruct") == "microsoft_Phi_4_mini_instruct"
+    assert sanitize("../../evil") == "_.._evil" and sanitize("..") == "_"
+
+
+@given(cells=st.lists(st.tuples(NAMES, NAMES, NAMES), unique=True, min_size=1, max_size=8))
+def test_stubs_never_share_a_directory(cells: list[tuple[str, str, str]]) -> None:
+    places = Places(Path("/nonexistent/results"))
+    found = [places.find(stub_path(*cell), f"{abs(hash(cell)):064x}"[-64:][::-1]) for cell in sorted(cells)]
+    assert len(set(found)) == len(cells)
+    assert all(path.is_relative_to("/nonexistent/results") for path in found)
+
+
+def matrix(**changes: Any) -> Matrix:
+    base: dict[str, Any] = {
+        "models": [ModelConfig("m", revision="r")],
+        "attentions": [("x", SinkMaskerConfig(sink_size=4))],
+        "benchmarks": [BenchmarkConfig("mock_benchmark")],
+        "adapter": AdapterConfig("mock"),
+        "generation_kwargs": {"max_new_tokens": 8},
+    }
+    return Matrix(**{**base, **changes})
+
+
+def key(**changes: Any) -> str:
+    (stub,) = make_stubs(matrix(**changes), Path("/nonexistent"))
+    return stub.key
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"models": [ModelConfig("m", revision="r2")]},
+        {"models": [ModelConfig("m", revision="r", model_kwargs={"dtype": "float16"})]},
+        {"models": [ModelConfig("m", revision="r", tokenizer_kwargs={"padding_side": "left"})]},
+        {"attentions": [("x", SinkMaskerConfig(sink_size=5))]},
+        {"attentions": [("x", LocalMaskerConfig(window_size=4))]},
+        {"attentions": [("x", None)]},
+        {"attentions": [("y", SinkMaskerConfig(sink_size=4))]},
+        {"benchmarks": [BenchmarkConfig("mock_benchmark", ["reading_comprehension"])]},
+        {"benchmarks": [BenchmarkConfig("mock_benchmark", revision="2")]},
+        {"benchmarks": [BenchmarkConfig("mock_benchmark", params={"repeat": 2})]},
+        {"generation_kwargs": {"max_new_tokens": 9}},
+        {"request_kwargs": {"max_requests": 1}},
+        {"seed": 1},
+    ],
+)
+def test_whatever_decides_a_result_is_in_its_key(change: dict[str, Any]) -> None:
+    assert key() == key() != key(**change)
+
+
+def test_local_data_and_local_models_count_by_their_content(tmp_path: Path) -> None:
+    row = {"id": "1", "context": "c.", "question": "q", "answer": "a"}
+    (tmp_path / "mock_benchmark.jsonl").write_text(json.dumps(row))
+
+    def with_files() -> str:
+        benchmark = BenchmarkConfig("mock_benchmark", data_dir=str(tmp_path))
+        return key(benchmarks=[benchmark], models=[str(tmp_path)])
+
+    first = with_files()
+    assert with_files() == first
+    (tmp_path / "mock_benchmark.jsonl").write_text(json.dumps({**row, "answer": "b"}))
+    assert with_files() != first
+
+
+def test_learned_weights_count_by_their_content(tmp_path: Path) -> None:
+    weights = tmp_path / "weights.bin"
+    weights.write_bytes(b"1")
+    config = HashAttentionConfig(weights=str(weights))
+    first = key(attentions=[("x", config)])
+    weights.write_bytes(b"2")
+    assert key(attentions=[("x", config)]) != first
+    weights.unlink()
+    with pytest.raises(PacelineError, match="cannot read the weights"):
+        key(attentions=[("x", config)])
+
+
+def test_every_attention_survives_its_way_through_files() -> None:
+    for kind, config in BUILT_IN.items():
+        attention = as_attention(config())
+        content = None if attention is None else json.loads(json.dumps(attention.content()))
+        assert attention_from_content(content) == attention
+        assert (attention is None) == (kind == "dense")
+
+
+@pytest.mark.parametrize("size", [0, -1, 0.0, 1.5, float("nan"), float("inf"), True, "4", None])
+def test_sizes_that_are_none_are_refused(size: Any) -> None:
+    with pytest.raises(AttentionError, match="sink_size"):
+        SinkMaskerConfig(sink_size=size)
+
+
+@given(share=st.floats(min_value=1e-9, max_value=1), keys=st.integers(1, 10**6))
+def test_a_share_is_never_no_token(share: float, keys: int) -> None:
+    assert 1 <= size_in_tokens(share, keys) <= keys
+
+
+def test_attentions_that_cannot_be_are_refused() -> None:
+    with pytest.raises(AttentionError, match="at most one masker that samples"):
+        SparseAttentionConfig([RandomSamplingConfig(), RandomSamplingConfig(seed=1)])
+    with pytest.raises(AttentionError, match="stands alone"):
+        SparseAttentionConfig([DenseConfig(), OracleTopKConfig()])
+    with pytest.raises(AttentionError, match="unknown masker 'sunk'"):
+        attention_from_content([{"kind": "sunk"}])
+    with pytest.raises(AttentionError, match="unknown parameter 'size'"):
+        attention_from_content([{"kind": "sink", "size": 4}])
+
+
+def test_a_dtype_is_written_by_its_name() -> None:
+    dtype = type("dtype", (), {"__module__": "torch", "__str__": lambda self: "torch.bfloat16"})()
+    assert written({"torch_dtype": dtype}, "model_kwargs") == {"torch_dtype": "bfloat16"}
+
+
+def test_nothing_heavy_is_imported_before_a_model_is_loaded() -> None:
+    modules = "executor, worker, comparison, stored, adapters.mock, benchmarks.mock"
+    names = [f"paceline.evals.{name.strip()}" for name in modules.split(",")]
+    program = f"import sys, {', '.join(names)}; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not {"torch", "transformers", "ray", "pandas", "numpy"} & set(done.stdout.split())
+
+
+def test_secrets_are_not_written_down() -> None:
+    with pytest.raises(PacelineError, match=r"model_kwargs.headers.api_key would be written down"):
+        written({"headers": {"api_key": "abc"}, "eos_token_id": 3}, "model_kwargs")
+    assert written({"pad_token": "</s>", "api_key_env": "MY_KEY"}, "x") == {
+        "pad_token": "</s>",
+        "api_key_env": "MY_KEY",
+    }
+
+
+def test_seeds_of_samples_depend_on_nothing_else() -> None:
+    assert sample_seed(0, "a") == sample_seed(0, "a") != sample_seed(1, "a")
+    assert 0 <= sample_seed(7, "ü") < 2**63
+
+
+def sample(name: str, context: str = "c") -> Sample:
+    return Sample(id=name, context=context, question="q?")
+
+
+def test_questions_on_one_context_stand_together() -> None:
+    groups = group_by_context([sample("1", "x"), sample("2", "y"), sample("3", "x")])
+    assert [[item.id for item in group.samples] for group in groups] == [["1", "3"], ["2"]]
+
+
+@given(cut=st.integers(0, 2000))
+def test_predictions_cut_off_anywhere_are_known_up_to_there(
+    tmp_path_factory: pytest.TempPathFactory, cut: int
+) -> None:
+    directory = tmp_path_factory.mktemp("stub")
+    samples = [sample(str(number)) for number in range(8)]
+    log = PredictionLog(directory, samples)
+    for item in samples:
+        log.append(Prediction(sample_id=item.id, text=f"answer {item.id} é\n", density=0.5))
+    log.close()
+    data = (directory / PREDICTIONS).read_bytes()[:cut]
+    (directory / PREDICTIONS).write_bytes(data)
+    again = PredictionLog(directory, samples)
+    assert list(again.known) == [str(number) for number in range(min(8, _whole(data)))]
+    for item in samples:
+        if item.id not in again.known:
+            again.append(Prediction(sample_id=item.id, text="late"))
+    again.close()
+    assert len(PredictionLog(directory, samples).known) == 8
+
+
+def _whole(data: bytes) -> int:
+    """Lines that can be read, the last one without its line end included."""
+    lines = data.split(b"\n")
+    return sum(line.endswith(b"}") and line.count(b"{") == line.count(b"}") for line in lines)

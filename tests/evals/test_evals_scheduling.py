@@ -1,0 +1,249 @@
+"""Which stub runs next and where: models stay, the longest goes first, memory is not given out twice."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.errors import PacelineError
+from paceline.evals import (
+    AdapterConfig,
+    BenchmarkConfig,
+    BenchmarkExecutor,
+    ExecutorOptions,
+    Matrix,
+    ModelConfig,
+)
+from paceline.evals.costs import Costs
+from paceline.evals.devices import DevicePool, device_names
+from paceline.evals.gpus import find_gpu, list_gpus
+from paceline.evals.interfaces import Seat, StubScheduler, Waiting
+from paceline.evals.planning import make_stubs
+from paceline.evals.scheduling import InOrder, LongestFirst
+
+
+def stub(number: int, model: str = "a", expected_s: float | None = None, **more: Any) -> Waiting:
+    return Waiting(number=number, model_key=model, expected_s=expected_s, **more)
+
+
+def taken(scheduler: StubScheduler, seat: Seat, working: dict[str, int] | None = None) -> int | None:
+    found = scheduler.take(seat, lambda _: True, working or {})
+    return None if found is None else found.number
+
+
+def test_the_longest_of_the_resident_model_goes_first() -> None:
+    scheduler = LongestFirst()
+    scheduler.add([stub(0, "a", 1), stub(1, "b", 50), stub(2, "a", 3), stub(3, "a", 2)])
+    seat = Seat(device="0", resident="a")
+    assert [taken(scheduler, seat) for _ in range(5)] == [2, 3, 0, 1, None]
+
+
+def test_a_free_worker_takes_the_model_with_most_work_a_worker() -> None:
+    scheduler = LongestFirst()
+    scheduler.add([stub(0, "a", 10), stub(1, "a", 10), stub(2, "b", 15)])
+    assert taken(scheduler, Seat(device="0")) == 0
+    assert taken(scheduler, Seat(device="1"), {"a": 1}) == 2
+
+
+def test_stubs_of_unknown_length_keep_their_order() -> None:
+    scheduler = LongestFirst()
+    scheduler.add(stub(number) for number in range(4))
+    assert [taken(scheduler, Seat(device="0")) for _ in range(4)] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("kind", [LongestFirst, InOrder])
+@given(data=st.data())
+def test_every_stub_is_handed_out_once(kind: type[StubScheduler], data: st.DataObject) -> None:
+    stubs = data.draw(
+        st.lists(st.tuples(st.sampled_from("abc"), st.none() | st.floats(0, 100)), min_size=1, max_size=30)
+    )
+    scheduler = kind()
+    scheduler.add(stub(number, model, length) for number, (model, length) in enumerate(stubs))
+    seen = []
+    while len(scheduler):
+        if data.draw(st.booleans()):
+            resident = data.draw(st.none() | st.sampled_from("abc"))
+            seen.append(taken(scheduler, Seat(device="0", resident=resident)))
+        elif data.draw(st.booleans()):
+            seen += [item.number for item in scheduler.remove(data.draw(st.sampled_from("abc")))]
+        else:
+            seen += [item.number for item in scheduler.remove()]
+    assert sorted(number for number in seen if number is not None) == list(range(len(stubs)))
+
+
+def pool(*ids: str | int, workers: int = 4, memory: int | None = None) -> DevicePool:
+    sizes = {} if memory is None else {str(name): memory for name in ids}
+    return DevicePool(ids, max_workers=workers, memory_bytes=sizes, look_for_gpus=False)
+
+
+def test_workers_share_a_device_as_far_as_its_memory_goes() -> None:
+    devices = pool(0, memory=100)
+    device = devices.devices["0"]
+    assert devices.fits(device, stub(0, memory_bytes=500)), "an empty device takes anything"
+    device.load[1] = 60
+    assert devices.fits(device, stub(0, memory_bytes=35))
+    assert not devices.fits(device, stub(0, memory_bytes=36))
+    assert devices.fits(device, stub(0, memory_bytes=90), 1), "its own model makes room"
+
+
+def test_a_stub_that_is_to_be_alone_waits_for_an_empty_device() -> None:
+    devices = pool(0, 1, memory=100)
+    lonely = stub(7, alone=True)
+    devices.devices["0"].load[1] = 10
+    devices.reserve(lonely)
+    assert devices.devices["1"].reserved_for == 7, "of two equal ones the emptier"
+    assert devices.fits(devices.devices["1"], lonely) and not devices.fits(devices.devices["1"], stub(8))
+    assert not devices.fits(devices.devices["0"], lonely) and devices.fits(devices.devices["0"], stub(8))
+    devices.release(7)
+    assert devices.fits(devices.devices["1"], stub(8))
+
+
+def test_seats_are_spread_over_devices_and_bounded() -> None:
+    devices = pool(0, 1, workers=3)
+    seats = []
+    for number in range(5):
+        free = devices.with_seats()
+        if free:
+            seats.append(free[0].id)
+            free[0].load[number] = 0
+    assert seats == ["0", "1", "0"]
+
+
+def test_a_removed_device_goes_when_its_last_worker_has_gone() -> None:
+    devices = pool(0, 1)
+    devices.devices["0"].load[1] = 0
+    devices.remove("0")
+    assert [device.id for device in devices.usable] == ["1"] and "0" in devices.devices
+    devices.devices["0"].load.clear()
+    devices.forget_removed()
+    assert list(devices.devices) == ["1"]
+
+
+def test_devices_are_called_as_users_call_them() -> None:
+    assert device_names([0, "GPU-8f3a", "MIG-12", "cpu", "cpu"]) == [
+        "0",
+        "GPU-8f3a",
+        "MIG-12",
+        "cpu:0",
+        "cpu:1",
+    ]
+    with pytest.raises(PacelineError, match="given twice"):
+        device_names([0, "0"])
+    with pytest.raises(PacelineError, match="at least one"):
+        device_names([])
+
+
+def test_workers_see_their_device_alone_before_anything_is_imported() -> None:
+    devices = pool(3, "cpu")
+    gpu = devices.devices["3"].environment(2, 8, {})
+    assert gpu == {
+        "CUDA_VISIBLE_DEVICES": "3",
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "OMP_NUM_THREADS": "4",
+        "MKL_NUM_THREADS": "4",
+    }
+    cpu = devices.devices["cpu:0"].environment(2, 8, {"OMP_NUM_THREADS": "1"})
+    assert cpu["CUDA_VISIBLE_DEVICES"] == "" and "OMP_NUM_THREADS" not in cpu
+
+
+def test_a_gpu_that_is_not_there_is_told_before_anything_runs(tmp_path: Path) -> None:
+    executor = BenchmarkExecutor([97], 1, tmp_path / "results")
+    with pytest.raises(PacelineError, match="GPU 97"):
+        executor.run_benchmark_matrix(
+            ["m"],
+            [("dense", None)],
+            [BenchmarkConfig("mock_benchmark")],
+            AdapterConfig("evals_parts:NeedsGpu"),
+        )
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_model_too_large_for_company_still_runs(tmp_path: Path) -> None:
+    options = ExecutorOptions(memory_bytes={"cpu": 100}, exporters=["csv"], scheduler="in_order")
+    executor = BenchmarkExecutor(["cpu"], 3, tmp_path, options=options)
+    results = executor.run_benchmark_matrix(
+        [ModelConfig("large", memory_bytes=90), ModelConfig("huge", memory_bytes=900)],
+        [("dense", None)],
+        [BenchmarkConfig("evals_parts:Tasks")],
+        AdapterConfig("mock"),
+    )
+    assert results.execution_summary["completed"] == 6
+    events = (results.directory / "events.jsonl").read_text()
+    running = most = 0
+    for line in events.splitlines():
+        running += ('"worker_started"' in line) - ('"worker_ended"' in line)
+        most = max(most, running)
+    assert most == 1, "two of them do not fit on one device"
+    assert len((results.directory / "results.csv").read_text().splitlines()) == 7
+
+
+class FakeNvml:
+    """Two cards, the second of them split; stands where no driver is to be had."""
+
+    class NVMLError(Exception):
+        """As the library's."""
+
+    def nvmlDeviceGetCount(self) -> int:  # noqa: N802
+        return 2
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> str:  # noqa: N802
+        return f"GPU-{index}abcdef"
+
+    def nvmlDeviceGetUUID(self, handle: str) -> str:  # noqa: N802
+        return handle
+
+    def nvmlDeviceGetMemoryInfo(self, handle: str) -> Any:  # noqa: N802
+        return SimpleNamespace(total=80 << 30 if handle.startswith("GPU") else 10 << 30)
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, handle: str) -> int:  # noqa: N802
+        if handle == "GPU-0abcdef":
+            raise self.NVMLError
+        return 3
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, handle: str, number: int) -> str:  # noqa: N802
+        if number == 1:
+            raise self.NVMLError
+        return f"MIG-{number}-of-{handle}"
+
+
+def test_gpus_are_found_by_index_uuid_and_mig_instance(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paceline.evals.gpus.nvml", FakeNvml)
+    known = list_gpus()
+    assert [gpu.uuid for gpu in known] == [
+        "GPU-0abcdef",
+        "GPU-1abcdef",
+        "MIG-0-of-GPU-1abcdef",
+        "MIG-2-of-GPU-1abcdef",
+    ]
+    assert find_gpu("1", known).uuid == find_gpu("GPU-1ab", known).uuid == "GPU-1abcdef"
+    assert find_gpu("MIG-2-of-GPU-1abcdef", known).memory_bytes == 10 << 30
+    devices = DevicePool([0, "MIG-0-of-GPU-1abcdef"], max_workers=2)
+    assert [device.memory_bytes for device in devices.usable] == [80 << 30, 10 << 30]
+    with pytest.raises(PacelineError, match="GPU 2 is not there; known: 0, 1, MIG-0"):
+        find_gpu("2", known)
+
+
+def test_stubs_are_expected_to_take_as_long_as_last_time(tmp_path: Path) -> None:
+    matrix = Matrix(
+        models=["a", "b"],
+        attentions=[("dense", None)],
+        benchmarks=[BenchmarkConfig("mock_benchmark")],
+        adapter=AdapterConfig("mock"),
+    )
+    first, second = make_stubs(matrix, tmp_path)
+    costs = Costs(tmp_path)
+    assert costs.expected_s(first) is None
+    facts = {"asked": 5, "num_samples": 5, "execution_time_s": 12.0, "peak_memory_bytes": 7}
+    costs.note(first, "model-key", facts)
+    costs.note(second, "other-key", {**facts, "asked": 2, "peak_memory_bytes": None})
+    costs.write()
+    again = Costs(tmp_path)
+    assert again.expected_s(first) == again.expected_s(second) == 12.0, (
+        "of the same benchmark, if not the same stub"
+    )
+    assert again.peak_bytes("model-key") == 7 and again.peak_bytes("other-key") is None
+    (tmp_path / ".costs.json").write_text("{}")
+    assert Costs(tmp_path).expected_s(first) is None

@@ -1,0 +1,138 @@
+"""An adapter that misbehaves on request and a benchmark with subsets; importable by workers."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from random import Random
+from typing import ClassVar
+
+from paceline.evals.adapters.mock import MockAdapter
+from paceline.evals.benchmarks.mock import MockBenchmark
+from paceline.evals.interfaces import (
+    ContextGroup,
+    Device,
+    GenerationSpec,
+    ModelSpec,
+    Prediction,
+    Sample,
+    Scores,
+    TransientFault,
+)
+
+CHAOS = "EVALS_TEST_CHAOS"
+"""How probable it is that a sample ends its worker; from the environment, so that it is no part of any key."""
+
+
+class TornAdapter(MockAdapter):
+    """A reader whose process dies, hangs or runs out of memory, by chance or by the name of its model.
+
+    `model_kwargs`: `script` is a directory; a file in it named after a fault is removed by the sample that then has
+    that fault, so that each happens once.
+    """
+
+    def __init__(self, model: ModelSpec, device: Device) -> None:
+        super().__init__(ModelSpec(name=model.name), device)
+        self._script = Path(str(model.model_kwargs.get("script", "/nonexistent")))
+        self._pause_s = float(str(model.model_kwargs.get("pause_s", 0)))
+        self._random = Random(os.urandom(8))
+        self._chaos = float(os.environ.get(CHAOS, "0"))
+
+    @classmethod
+    def check(cls, model: ModelSpec, generation: GenerationSpec) -> None:
+        """Whatever is given is taken."""
+
+    def load(self) -> None:
+        loads = self._script / "loads"
+        if loads.is_dir():
+            (loads / f"{os.getpid()}-{time.monotonic_ns()}").touch()
+        self._strike("load")
+
+    def generate(self, groups: Sequence[ContextGroup], generation: GenerationSpec) -> Iterator[Prediction]:
+        for prediction in super().generate(groups, generation):
+            time.sleep(self._pause_s)
+            self._strike("generate")
+            if self._random.random() < self._chaos:
+                perform(self._random.choice(["kill", "kill", "stop", "oom", "abort"]))
+            yield replace(prediction, extra={"cuda": os.environ.get("CUDA_VISIBLE_DEVICES")})
+
+    def _strike(self, phase: str) -> None:
+        if not self._script.is_dir():
+            return
+        for path in sorted(self._script.glob(f"{phase}-*")):
+            try:
+                path.unlink()
+            except FileNotFoundError:
+                continue
+            fault = path.name.removeprefix(f"{phase}-").rstrip("0123456789")
+            if fault == "orphan" and (self._script / "loads").is_dir():
+                left = subprocess.Popen(
+                    [sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True
+                )
+                (self._script / "loads" / f"orphan-{left.pid}").touch()
+            perform(fault)
+
+
+class OutOfMemoryError(RuntimeError):
+    """Named as the one of torch, which is no MemoryError either."""
+
+
+def perform(fault: str) -> None:
+    print(f"about to have the fault {fault}", flush=True)
+    if fault == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif fault == "stop":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    elif fault == "abort":
+        os.abort()
+    elif fault == "exit":
+        os._exit(7)
+    elif fault == "orphan":
+        subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif fault == "oom":
+        raise OutOfMemoryError("CUDA out of memory (as it were)")
+    elif fault == "network":
+        raise TransientFault("the server is busy")
+    elif fault == "blab":
+        raise PermissionError(f"no entry with {os.environ['HUB_TOKEN']}")
+    elif fault == "flood":
+        print("x" * 1_000_000, flush=True)
+    else:
+        raise ValueError("wrong argument")
+
+
+class Tasks(MockBenchmark):
+    """The mock benchmark under many subsets; `samples` of each."""
+
+    name: ClassVar[str] = "tasks"
+
+    def __init__(self, subsets: int = 3, samples: int = 5) -> None:
+        super().__init__(repeat=-(-samples // 5))
+        self._names = tuple(f"task{number}" for number in range(subsets))
+        self._samples = samples
+
+    def subsets(self) -> tuple[str, ...]:
+        return self._names
+
+    def load(self, subset: str | None, *, data_dir: Path | None, revision: str | None) -> Sequence[Sample]:
+        return super().load(None, data_dir=data_dir, revision=revision)[: self._samples]
+
+
+class BadScorer(Tasks):
+    """Cannot score while the file named by `EVALS_TEST_BAD_SCORER` is there."""
+
+    def score(self, samples: Sequence[Sample], predictions: Mapping[str, Prediction]) -> Scores:
+        if Path(os.environ["EVALS_TEST_BAD_SCORER"]).exists():
+            raise KeyError("no such reference")
+        return super().score(samples, predictions)
+
+
+class NeedsGpu(MockAdapter):
+    """Says that it computes on a GPU."""
+
+    uses_gpu: ClassVar[bool] = True
