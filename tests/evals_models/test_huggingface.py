@@ -105,9 +105,14 @@ def test_answers_equal_those_of_transformers_own_generate(adapter: HuggingFaceAd
 
 @pytest.mark.parametrize(
     "attention",
-    [None, StreamingConfig(sink_size=2, window_size=8), OracleTopKConfig(heavy_size=6), RandomSamplingConfig(sampling_rate=0.4)],
+    [
+        None,
+        StreamingConfig(sink_size=2, window_size=8),
+        OracleTopKConfig(heavy_size=6),
+        RandomSamplingConfig(sampling_rate=0.4),
+    ],
     ids=["dense", "streaming", "top_k", "random"],
-)  # fmt: skip
+)
 def test_answers_are_the_same_in_every_grouping_and_batch(
     adapter: HuggingFaceAdapter, attention: AttentionConfig
 ) -> None:
@@ -131,7 +136,7 @@ def test_attentions_swap_on_the_same_weights(adapter: HuggingFaceAdapter) -> Non
 
 
 def test_a_dense_prefill_leaves_the_context_to_the_dense_attention(adapter: HuggingFaceAdapter) -> None:
-    narrow = StreamingConfig(sink_size=1, window_size=2)
+    narrow = OracleTopKConfig(heavy_size=4)
     later = ask(adapter, SAMPLES[:2], narrow, prefill="dense")
     all_sparse = ask(adapter, SAMPLES[:2], narrow)
     assert all((prediction.density or 1) < 0.2 for prediction in later.values())

@@ -71,7 +71,9 @@ def server() -> Iterator[tuple[str, type[Echo]]]:
         thread.join()
 
 
-def ask(url: str, samples: list[Sample], seed: int = 0, model: dict[str, Any] | None = None, **generation: Any) -> dict[str, Prediction]:  # fmt: skip
+def ask(
+    url: str, samples: list[Sample], seed: int = 0, model: dict[str, Any] | None = None, **generation: Any
+) -> dict[str, Prediction]:
     spec = ModelSpec(name="m", model_kwargs={"base_url": url, "timeout_s": 20, **(model or {})})
     wanted = GenerationSpec(generation_kwargs=generation, seed=seed)
     OpenAIAdapter.check(spec, wanted)

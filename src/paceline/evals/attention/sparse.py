@@ -43,11 +43,13 @@ class SparseAttention:
         groups = query.shape[1] // key.shape[1]
         key, value = (part.repeat_interleave(groups, dim=1) for part in (key, value))
         visible = mask[..., : key.shape[2]] == 0
+        # A query sees at least its own token, unless it is padding: that does not count.
+        asking = visible.diagonal(key.shape[2] - query.shape[2], dim1=-2, dim2=-1)[..., None]
         key, value, visible = _without_gaps(key, value, visible)
         logits = query @ key.mT * scaling
         view = View(query=query, key=key, logits=logits, visible=visible, layer=int(module.layer_idx))
         kept, bonus = self._choose(view)
-        self._count(kept, visible)
+        self._count(kept & asking, visible & asking)
         scores = logits if bonus is None else logits + bonus.to(logits.dtype)
         scores = scores.masked_fill(~kept, torch.finfo(scores.dtype).min)
         weights = scores.softmax(-1, dtype=torch.float32).to(query.dtype)
