@@ -5,6 +5,9 @@ PYTHON ?= python3
 VENV ?= .venv
 RESULTS ?= results
 PYTEST_ARGS ?= -n 2
+# For the tests of evals. Not in the lock, since its builds differ by machine: pip takes the one that your configuration
+# offers, which on Linux may be the large one for GPUs. `make setup TORCH=` leaves it out, and its tests are skipped.
+TORCH ?= torch==2.13.0
 
 BIN := $(VENV)/bin
 # A virtual environment that is active elsewhere must not catch what is meant for this one.
@@ -77,4 +80,5 @@ $(CORE): pyproject.toml requirements.lock | $(VENV)/.uv
 
 $(DEV): $(CORE)
 	$(UV) pip install --require-hashes --requirement requirements.lock
+	$(if $(TORCH),$(BIN)/python -m pip install --quiet --disable-pip-version-check "$(TORCH)")
 	@touch $@

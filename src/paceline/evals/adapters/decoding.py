@@ -1,0 +1,114 @@
+"""Which token comes next, and when an answer ends."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from paceline.errors import PacelineError
+
+KNOWN = frozenset(
+    {
+        "max_new_tokens",
+        "do_sample",
+        "temperature",
+        "top_k",
+        "top_p",
+        "min_p",
+        "repetition_penalty",
+        "stop",
+        "chat_template",
+        "chat_template_kwargs",
+        "prefill",
+    }
+)
+_DEFAULT_NEW_TOKENS = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding:
+    """How to choose tokens; greedy unless `do_sample`."""
+
+    max_new_tokens: int | None = None
+    do_sample: bool = False
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    stop: tuple[str, ...] = ()
+    chat_template: bool | None = None
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    prefill: str = "sparse"
+    """Whether a sparse attention reads the context too ("sparse"), or only questions and answers ("dense")."""
+
+    def budget(self, own: int | None) -> int:
+        """How many tokens an answer may have: the user's word, else the benchmark's."""
+        return self.max_new_tokens or own or _DEFAULT_NEW_TOKENS
+
+
+def read_decoding(kwargs: Mapping[str, Any]) -> Decoding:
+    """`generation_kwargs`, checked."""
+    unknown = sorted(set(kwargs) - KNOWN)
+    if unknown:
+        raise PacelineError(f"generation_kwargs has no {unknown[0]!r}; it takes: {', '.join(sorted(KNOWN))}")
+    given = {name: value for name, value in kwargs.items() if value is not None}
+    if "stop" in given:
+        given["stop"] = (given["stop"],) if isinstance(given["stop"], str) else tuple(given["stop"])
+    decoding = Decoding(**given)
+    _check(decoding)
+    return decoding
+
+
+def _check(decoding: Decoding) -> None:
+    budget = decoding.max_new_tokens
+    if budget is not None and (isinstance(budget, bool) or not isinstance(budget, int) or budget < 1):
+        raise PacelineError(f"generation_kwargs.max_new_tokens is to be an integer from 1, not {budget!r}")
+    if decoding.do_sample and decoding.temperature <= 0:
+        raise PacelineError(
+            "generation_kwargs.temperature must be over 0 to sample; leave out do_sample to be greedy"
+        )
+    if not 0 < decoding.top_p <= 1:
+        raise PacelineError(f"generation_kwargs.top_p is to be over 0 and at most 1, not {decoding.top_p!r}")
+    if decoding.prefill not in ("sparse", "dense"):
+        raise PacelineError(f"generation_kwargs.prefill is 'sparse' or 'dense', not {decoding.prefill!r}")
+
+
+def next_token(logits: Any, decoding: Decoding, generator: Any, said: Sequence[int]) -> int:
+    """The next token of one answer, from the scores of all tokens."""
+    logits = logits.float().cpu()
+    if decoding.repetition_penalty != 1.0 and said:
+        logits = _penalized(logits, decoding.repetition_penalty, said)
+    if not decoding.do_sample:
+        return int(logits.argmax())
+    import torch
+
+    weights = _narrowed((logits / decoding.temperature), decoding).softmax(-1)
+    return int(torch.multinomial(weights, 1, generator=generator))
+
+
+def _penalized(logits: Any, penalty: float, said: Sequence[int]) -> Any:
+    import torch
+
+    ids = torch.tensor(sorted(set(said)))
+    chosen = logits[ids]
+    return logits.scatter(0, ids, torch.where(chosen < 0, chosen * penalty, chosen / penalty))
+
+
+def _narrowed(logits: Any, decoding: Decoding) -> Any:
+    """Tokens that may be drawn: the `top_k` best, within `top_p` of the weight, over `min_p` of the best."""
+    import torch
+
+    ordered, order = logits.sort(descending=True, stable=True)
+    weights = ordered.softmax(-1)
+    keep = (weights.cumsum(-1) - weights) < decoding.top_p
+    keep &= weights >= decoding.min_p * weights[0]
+    if decoding.top_k:
+        keep[decoding.top_k :] = False
+    keep[0] = True
+    return torch.full_like(logits, -torch.inf).scatter(0, order, ordered.masked_fill(~keep, -torch.inf))
+
+
+def cut_at(text: str, stops: Collection[str]) -> str | None:
+    """The text before the first stop in it; None if there is none."""
+    places = [place for stop in stops if (place := text.find(stop)) >= 0]
+    return text[: min(places)] if places else None

@@ -1,0 +1,166 @@
+"""Models behind a server that speaks OpenAI's protocol: vLLM, llama.cpp, SGLang and the like."""
+
+import http.client
+import json
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Any, ClassVar
+
+from paceline.errors import PacelineError
+from paceline.evals.adapters.decoding import Decoding, cut_at, read_decoding
+from paceline.evals.attention_config import SparseAttentionConfig
+from paceline.evals.interfaces import (
+    ContextGroup,
+    Device,
+    GenerationSpec,
+    ModelSpec,
+    Prediction,
+    Sample,
+    TransientFault,
+    sample_seed,
+)
+
+_ARGUMENTS = frozenset({"base_url", "api_key_env", "timeout_s", "extra_body"})
+_DEFAULT_TIMEOUT_S = 600.0
+_TOO_MANY = 429
+_SERVER_FAULT = 500
+_PASSED_ON = ("top_k", "min_p", "repetition_penalty")
+
+
+class OpenAIAdapter:
+    """Asks `base_url` + `/chat/completions`, or `/completions` with `chat_template: false`.
+
+    `model_kwargs`: `base_url` (such as http://localhost:8000/v1), `api_key_env` (the name of the environment variable
+    with the key), `timeout_s`, `extra_body` (what the server takes besides). As many questions are asked at once as
+    the batch has contexts. Servers have their own attention, so that a sparse one is refused.
+    """
+
+    version: ClassVar[str] = "1"
+    uses_gpu: ClassVar[bool] = False
+
+    def __init__(self, model: ModelSpec, device: Device) -> None:
+        self._spec = model
+        self._url = str(model.model_kwargs.get("base_url", "")).rstrip("/")
+        self._headers: dict[str, str] = {}
+
+    @classmethod
+    def check(cls, model: ModelSpec, generation: GenerationSpec) -> None:
+        read_decoding(generation.generation_kwargs)
+        unknown = sorted(set(model.model_kwargs) - _ARGUMENTS)
+        if unknown:
+            known = ", ".join(sorted(_ARGUMENTS))
+            raise PacelineError(f"the openai adapter has no model_kwargs {unknown[0]!r}; it takes: {known}")
+        url = str(model.model_kwargs.get("base_url", ""))
+        if not url.startswith(("http://", "https://")):
+            raise PacelineError(
+                "the openai adapter needs model_kwargs.base_url, such as http://localhost:8000/v1"
+            )
+        if generation.request_kwargs.get("max_context_length") is not None:
+            raise PacelineError("the openai adapter cannot count tokens: leave out max_context_length")
+        if model.tokenizer_kwargs:
+            raise PacelineError("the openai adapter has no tokenizer: leave out tokenizer_kwargs")
+
+    @classmethod
+    def estimate_memory_bytes(cls, model: ModelSpec, generation: GenerationSpec) -> int | None:
+        return None
+
+    def load(self) -> None:
+        """Look whether the server answers."""
+        name = self._spec.model_kwargs.get("api_key_env")
+        key = os.environ.get(str(name)) if name else None
+        if name and key is None:
+            raise PacelineError(f"the environment has no {name}, which model_kwargs.api_key_env names")
+        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._call("GET", "/models", None)
+
+    def set_attention(self, attention: SparseAttentionConfig | None) -> None:
+        if attention is not None:
+            raise PacelineError("a server has its own attention: the openai adapter runs 'dense' only")
+
+    def generate(self, groups: Sequence[ContextGroup], generation: GenerationSpec) -> Iterator[Prediction]:
+        decoding = read_decoding(generation.generation_kwargs)
+        samples = [sample for group in groups for sample in group.samples]
+        with ThreadPoolExecutor(max_workers=max(1, len(groups))) as pool:
+            asked = [pool.submit(self._ask, sample, decoding, generation.seed) for sample in samples]
+            try:
+                for answer in as_completed(asked):
+                    yield answer.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _ask(self, sample: Sample, decoding: Decoding, seed: int) -> Prediction:
+        started = time.perf_counter()
+        path, body = self._request(sample, decoding, seed)
+        answer = self._call("POST", path, body)
+        try:
+            choice, usage = answer["choices"][0], answer.get("usage") or {}
+            text = (choice["message"]["content"] if "message" in choice else choice["text"]) or ""
+        except (KeyError, IndexError, TypeError) as error:
+            raise PacelineError(f"{self._url}{path} answered with no choice: {str(answer)[:200]}") from error
+        cut = cut_at(text, decoding.stop)
+        return Prediction(
+            sample_id=sample.id,
+            text=text if cut is None else cut,
+            input_tokens=usage.get("prompt_tokens"),
+            output_tokens=usage.get("completion_tokens"),
+            seconds=time.perf_counter() - started,
+        )
+
+    def _request(self, sample: Sample, decoding: Decoding, seed: int) -> tuple[str, dict[str, Any]]:
+        prompt = f"{sample.context}{sample.question}"
+        body: dict[str, Any] = {
+            "model": self._spec.name,
+            "max_tokens": decoding.budget(sample.max_new_tokens),
+            "temperature": decoding.temperature if decoding.do_sample else 0.0,
+            "top_p": decoding.top_p,
+            "seed": sample_seed(seed, sample.id) & 0x7FFFFFFF,
+        }
+        body |= {"stop": list(decoding.stop)} if decoding.stop else {}
+        defaults = Decoding()
+        for name in _PASSED_ON:
+            if getattr(decoding, name) != getattr(defaults, name):
+                body[name] = getattr(decoding, name)
+        body |= dict(self._spec.model_kwargs.get("extra_body") or {})
+        if decoding.chat_template is False:
+            return "/completions", {**body, "prompt": prompt + sample.answer_prefix}
+        if decoding.chat_template_kwargs:
+            body["chat_template_kwargs"] = dict(decoding.chat_template_kwargs)
+        # A server's template ends the user's turn, so that the prefix of the answer stands at its end.
+        content = f"{prompt}\n{sample.answer_prefix}" if sample.answer_prefix else prompt
+        return "/chat/completions", {**body, "messages": [{"role": "user", "content": content}]}
+
+    def _call(self, method: str, path: str, body: Mapping[str, Any] | None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json", **self._headers}
+        request = urllib.request.Request(f"{self._url}{path}", data, headers, method=method)  # noqa: S310 - checked
+        timeout_s = float(self._spec.model_kwargs.get("timeout_s", _DEFAULT_TIMEOUT_S))
+        try:
+            with urllib.request.urlopen(request, timeout=timeout_s) as response:  # noqa: S310 - http and https only
+                return json.loads(response.read())
+        except urllib.error.HTTPError as error:
+            raise _refusal(f"{self._url}{path}", error) from error
+        except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
+            raise TransientFault(f"{self._url}{path}: {error}") from error
+        except ValueError as error:
+            raise PacelineError(f"{self._url}{path} answered with something else than JSON") from error
+
+    def peak_memory_bytes(self) -> int | None:
+        return None
+
+    def close(self) -> None:
+        self._headers = {}
+
+
+def _refusal(url: str, error: urllib.error.HTTPError) -> Exception:
+    """What a status means: a server that is busy or broken may be better later, a request that is wrong stays so."""
+    text = error.read(300).decode("utf-8", "replace").strip()
+    said = f"{url} answered {error.code}: {text}"
+    return (
+        TransientFault(said)
+        if error.code == _TOO_MANY or error.code >= _SERVER_FAULT
+        else PacelineError(said)
+    )

@@ -1,0 +1,93 @@
+"""ZeroSCROLLS' metric for each of its tasks, for those who have references; shares between 0 and 1."""
+
+import itertools
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+
+from paceline.evals.scorers import ScoreError
+from paceline.evals.scorers.google_rouge import stemmed_rouge
+from paceline.evals.scorers.words import normalize, token_f1
+
+SUMMARIES = frozenset({"gov_report", "summ_screen_fd", "qmsum", "squality"})
+_PERCENTAGE = re.compile(r"(\d+\.?\d*)%")
+_LETTER = re.compile(r"\b[A-D]\b")
+_HALVED_EVERY = 10
+"""Percentage points of error that halve the score."""
+
+
+def score(task: str, prediction: str, references: Sequence[str]) -> float:
+    """The best score over all references; of a summary, the geometric mean of its ROUGE scores."""
+    if task in SUMMARIES:
+        parts = summary(prediction, references)
+        return geometric_mean(parts)
+    if task not in METRICS:
+        raise ScoreError(f"ZeroSCROLLS has no task {task!r}")
+    return max(METRICS[task](prediction, reference) for reference in references)
+
+
+def summary(prediction: str, references: Sequence[str]) -> dict[str, float]:
+    """ROUGE-1, -2 and -L, each the best over all references."""
+    found = [stemmed_rouge(prediction, reference) for reference in references]
+    return {name: max(scores[name] for scores in found) for name in found[0]}
+
+
+def geometric_mean(parts: Mapping[str, float]) -> float:
+    """The cube root of ROUGE-1 × ROUGE-2 × ROUGE-L."""
+    return float((parts["rouge1"] * parts["rouge2"] * parts["rougeL"]) ** (1 / 3))
+
+
+def f1(prediction: str, reference: str) -> float:
+    """F1 over normalised words without accents."""
+    return token_f1(_plain(prediction).split(), _plain(reference).split())
+
+
+def accuracy(prediction: str, reference: str) -> float:
+    """Whether the first lone letter from A to D is the right one."""
+    wanted = _LETTER.search(reference)
+    if wanted is None:
+        raise ScoreError(f"the answer of a choice is a letter, which {reference!r} has not")
+    found = _LETTER.search(prediction)
+    return float(found is not None and found.group() == wanted.group())
+
+
+def exponential_similarity(prediction: str, reference: str) -> float:
+    """Halved by every ten percentage points between the answer and the truth."""
+    wanted, found = _PERCENTAGE.search(reference), _PERCENTAGE.search(prediction)
+    if wanted is None:
+        raise ScoreError(f"the answer of space_digest is a percentage, which {reference!r} is not")
+    if found is None:
+        return 0.0
+    return float(0.5 ** (abs(float(wanted.group(1)) - float(found.group(1))) / _HALVED_EVERY))
+
+
+def concordance(prediction: str, reference: str) -> float:
+    """The share of pairs in the right order; 0 unless the answer orders the same numbers."""
+    said, wanted = _integers(prediction), _integers(reference)
+    if len(wanted) < 2 or len(set(wanted)) != len(wanted):
+        raise ScoreError(f"the answer of book_sum_sort is an order of different numbers, not {reference!r}")
+    if sorted(said) != sorted(wanted):
+        return 0.0
+    place = {number: index for index, number in enumerate(said)}
+    pairs = list(itertools.combinations(wanted, 2))
+    return sum(place[first] < place[second] for first, second in pairs) / len(pairs)
+
+
+def _integers(text: str) -> list[int]:
+    return [int(word) for word in re.sub(r"[^0-9\s,]", "", text).replace(",", " ").split()]
+
+
+def _plain(text: str) -> str:
+    """Normalised, and letters without their accents; letters of other scripts stay as they are."""
+    split = unicodedata.normalize("NFKD", normalize(text))
+    return "".join(letter for letter in split if not unicodedata.combining(letter))
+
+
+METRICS: Mapping[str, Callable[[str, str], float]] = {
+    "qasper": f1,
+    "narrative_qa": f1,
+    "musique": f1,
+    "quality": accuracy,
+    "space_digest": exponential_similarity,
+    "book_sum_sort": concordance,
+}
