@@ -1,11 +1,13 @@
 """What every test stands on: a clean environment and hypothesis settings that do not flake on a busy machine."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from mlflow_server import MlflowServer
 from workplace import Workplace
 
 pytest_plugins = ["pytester"]
@@ -17,6 +19,9 @@ settings.register_profile(
     derandomize=bool(os.environ.get("CI")),
 )
 settings.load_profile("paceline")
+
+# The hundreds of commands that tests start would each compile every module anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 _LOOKS_OF_OUTPUT = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
 
@@ -33,3 +38,13 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def place(tmp_path: Path) -> Workplace:
     """A directory with a suite, and the real command line to run it."""
     return Workplace(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
+    """A real MLflow server; tests take experiments of their own."""
+    server = MlflowServer(tmp_path_factory.mktemp("mlflow"))
+    try:
+        yield server.start()
+    finally:
+        server.stop()

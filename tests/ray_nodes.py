@@ -1,13 +1,15 @@
 """A Ray cluster of several nodes on this machine, for tests of the pool."""
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from paceline.run.ray_options import PORT_VARIABLES
@@ -40,6 +42,14 @@ class SimulatedNodes:
 
     def kill(self, node: Any) -> None:
         self.cluster.remove_node(node, allow_graceful=False)
+
+
+def _end_workers(home: Path) -> None:
+    """End the workers that outlive their nodes, as those of cosmos-xenna do, whose threads do not end."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.environ().get("RAY_TMPDIR") == str(home) and process.pid != os.getpid():
+                process.kill()
 
 
 @contextmanager
@@ -78,5 +88,6 @@ def simulated_nodes(*nodes: dict[str, Any]) -> Iterator[SimulatedNodes]:
             yield found
         finally:
             cluster.shutdown()
+            _end_workers(home)
             ports.release()
             shutil.rmtree(home, ignore_errors=True)

@@ -4,6 +4,7 @@ PacelineError           one line: what, where, what to do; exit code 2
 ├── ConfigError         one or more `Problem`s in the configuration files
 ├── SelectionError      --only, --exclude or --shard chose nothing or made no sense
 ├── SessionError        a session's directory: exists, missing, locked, unwritable
+├── BuildError          an environment or a working tree for an experiment could not be made
 ├── HistoryError        the database, or a file to be imported into it
 └── MissingExtra        a feature whose optional packages are not installed
 """
@@ -46,6 +47,10 @@ class SelectionError(PacelineError):
 
 class SessionError(PacelineError):
     """A session's directory is not usable as asked."""
+
+
+class BuildError(PacelineError):
+    """An environment or a working tree that an experiment needs could not be made."""
 
 
 class HistoryError(PacelineError):

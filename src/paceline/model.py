@@ -146,13 +146,40 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What an experiment changes around a suite's cases; what is not given is as in any other session.
+
+    `path` goes in front of PATH. `args` are by the name of an entry, `params` by that of a parameter; arguments that
+    begin with a flag follow the entry's own, others replace them. `details` are kept in every record.
+    """
+
+    variant: str | None = None
+    python: str | None = None
+    path: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    repo_dir: str | None = None
+    args: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    params: Mapping[str, Scalar] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SinkSpec:
-    """A sink as the plan has it: which class, its label, its options (with secrets; redacted when written)."""
+    """A sink as the plan has it: which class, its label, its options (with secrets; redacted when written).
+
+    `only` says which records it gets, all if empty; `live` whether it gets them while the session runs. One call
+    may take `timeout_s`, its process `memory_bytes`, and the end of the session waits `wait_s` for it.
+    """
 
     type: str
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
     required: bool = False
+    only: tuple[str, ...] = ()
+    live: bool = True
+    timeout_s: float = 60.0
+    wait_s: float = 30.0
+    memory_bytes: int = 1 << 30
     blocked: str | None = None
     source: Source = Source()
 

@@ -12,6 +12,12 @@ def names(group: str) -> tuple[str, ...]:
     return tuple(sorted({point.name for point in entry_points(group=f"paceline.{group}")}))
 
 
+def is_own(group: str, name: str) -> bool:
+    """Whether a name is registered by paceline itself, whose modules are cheap and safe to import."""
+    points = entry_points(group=f"paceline.{group}", name=name)
+    return any(point.value.startswith("paceline.") for point in points)
+
+
 def find(group: str, name: str) -> Any:
     """The object registered as `name`, or the one at an import path such as `my_pkg.sinks:MySink`."""
     if ":" in name:

@@ -3,8 +3,8 @@
 import itertools
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from paceline.config.load import Loaded, load
 from paceline.errors import SessionError
 from paceline.history.urls import passwords_in
 from paceline.judge.requirements import judge
-from paceline.model import Case, Finding, Plan, Record, Report, SinkSpec, Status
+from paceline.model import Case, Finding, Plan, Record, Report, Setting, Status
 from paceline.plan import find_results_place, make_plan
 from paceline.record.directory import SessionDir, newest
 from paceline.record.environment import Environment
@@ -31,8 +31,10 @@ from paceline.run.scheduler import Grant, Scheduler
 from paceline.run.stopping import Stopper
 from paceline.session_files import Store, remove_leftovers, write_start
 from paceline.session_history import Held, choose_database, held_against, remember
-from paceline.sinks import SinkContext
-from paceline.sinks.dispatch import Dispatcher, start_sinks
+from paceline.sinks.dispatch import Dispatcher
+
+FollowUp = Callable[[Report, str | None, Callable[[str], None]], Report]
+"""Given the report of a session that is recorded, the database and who to tell: the report as it is to be sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,10 @@ class Request:
     rerun_failed: bool = False
     db: str | None = None
     history: bool = True
+    setting: Setting | None = None
+    setups: bool = True
+    skipped: Mapping[Path, frozenset[str]] = field(default_factory=dict)
+    follow_up: FollowUp | None = None
 
     @property
     def resumes(self) -> bool:
@@ -65,21 +71,35 @@ class Request:
 
 def load_config(request: Request) -> Loaded:
     """The merged configuration; what is wrong in it is raised by the plan, together with what is wrong there."""
-    return load(request.configs, datasets=request.datasets, sinks=request.sinks, lenient=True)
+    environ = {**os.environ, **request.setting.env} if request.setting else None
+    return load(
+        request.configs,
+        datasets=request.datasets,
+        sinks=request.sinks,
+        environ=environ,
+        lenient=True,
+        skipped=request.skipped,
+    )
 
 
 def prepare(request: Request, loaded: Loaded | None = None) -> Plan:
     """What would run, with no side effect."""
     loaded = loaded or load_config(request)
     results_dir, name = _place(request, request.results_dir or find_results_place(loaded))
-    return make_plan(
+    plan = make_plan(
         loaded,
         session=name,
         results_dir=results_dir,
         only=request.only,
         exclude=request.exclude,
         shard=request.shard,
+        environ={**os.environ, **request.setting.env} if request.setting else None,
+        setting=request.setting,
     )
+    # Trials of an experiment are many: their logs stay with them, and what was set up for the first serves all.
+    is_trial = request.setting is not None and request.setting.variant is not None
+    plan = replace(plan, artifacts_dir=None) if is_trial else plan
+    return plan if request.setups else replace(plan, setups=())
 
 
 def run(request: Request, listener: Listener) -> Report:
@@ -118,11 +138,15 @@ def _run_in(
             kept.catch_up(directory, rerun_failed=request.rerun_failed)
         with EventLog(directory.path / "events.jsonl", redactor) as events:
             part_only = request.resumes and request.selects
-            environment = write_start(plan, loaded, directory, redactor, keep_plan=part_only)
+            environment = write_start(
+                plan, loaded, directory, redactor, keep_plan=part_only, setting=request.setting
+            )
             kept.start()
             session = _Session(
                 plan, directory, redactor, events, environment, listener, kept, place, database
             )
+            session.setting = request.setting or Setting()
+            session.follow_up = request.follow_up
             return session.run(request)
     finally:
         directory.unlock()
@@ -161,6 +185,8 @@ class _Session:
         self._database = database
         self._store = Store(directory, kept)
         self._counts: Counter[Status] = Counter()
+        self.setting = Setting()
+        self.follow_up: FollowUp | None = None
         self._untouched: tuple[Case, ...] = ()
         self._held: Held = held_against(plan, database, directory.path, environment)
         self._masked = mask_plan(plan, redactor)
@@ -182,12 +208,12 @@ class _Session:
         self._listener.session_started(self._masked, kept)
         for text in (*self._plan.warnings, *filter(None, [self._held.fault])):
             self._note(text)
-        sinks = start_sinks(self._plan, self._sink_context, self._note)
-        sinks.open(self._masked)
-        with Stopper([self._place], self._tell_stopping) as stopper:
-            for record in self._records(stopper, setups, cases):
-                self._finish(record, sinks)
-        return self._close(sinks, stopper)
+        with Dispatcher(self._plan, self._redactor, self._note) as sinks:
+            sinks.open(self._masked)
+            with Stopper([self._place], self._tell_stopping) as stopper:
+                for record in self._records(stopper, setups, cases):
+                    self._finish(record, sinks)
+            return self._close(sinks, stopper)
 
     def _records(
         self,
@@ -240,6 +266,7 @@ class _Session:
             environment_id=self._environment.id,
             revision=self._environment.revision,
             gpu_interval_s=self._plan.settings.get("gpu_stats_interval_s", 1.0),
+            details=self.setting.details,
             stopping=stopper.event.is_set,
         )
 
@@ -281,6 +308,8 @@ class _Session:
         )
         self._store.release()
         report = replace(report, findings=self._remember())
+        if self.follow_up is not None and not report.interrupted:
+            report = self.follow_up(report, self._database, self._note)
         self._write_report(report)
         undelivered = sinks.close(report)
         if undelivered:
@@ -310,14 +339,6 @@ class _Session:
             self._note(fault)
         for name in report.undelivered:
             self._note(f"sink {name} is required and did not get everything")
-
-    def _sink_context(self, spec: SinkSpec) -> SinkContext:
-        return SinkContext(
-            name=spec.name,
-            session=self._plan.session,
-            session_dir=self._directory.path,
-            environment=self._environment.data,
-        )
 
     def _note(self, text: str) -> None:
         text = self._redactor.text(text)

@@ -1,6 +1,7 @@
 """What a session writes besides its cases' own files, and how records get onto a disk that is full."""
 
 import errno
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from paceline.config.load import Loaded
 from paceline.config.resolved import resolved_text
 from paceline.errors import SessionError
-from paceline.model import Plan, Record
+from paceline.model import Plan, Record, Setting
 from paceline.plan import plan_json
 from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump, result_data
@@ -34,11 +35,24 @@ def remove_leftovers(results_dir: Path) -> None:
 
 
 def write_start(
-    plan: Plan, loaded: Loaded, directory: SessionDir, redactor: Redactor, *, keep_plan: bool = False
+    plan: Plan,
+    loaded: Loaded,
+    directory: SessionDir,
+    redactor: Redactor,
+    *,
+    keep_plan: bool = False,
+    setting: Setting | None = None,
 ) -> Environment:
     """The session's own files, all written before the first case starts; `keep_plan` if this is only a part of it."""
+    repo_dir = setting.repo_dir if setting else None
     environment = capture(
-        redactor=redactor, secret_names=plan.secret_names, config_files=loaded.files, settings=plan.settings
+        python=(setting and setting.python) or sys.executable,
+        cwd=Path(repo_dir) if repo_dir else None,
+        redactor=redactor,
+        secret_names=plan.secret_names,
+        # What is measured is the setting's repository, whichever one the suite lies in.
+        config_files=() if repo_dir else loaded.files,
+        settings=plan.settings,
     )
     files: dict[str, bytes] = {
         "config.yaml": resolved_text(loaded, redactor.data).encode(),

@@ -256,7 +256,7 @@ class TestCompletion:
         return [line.partition(",")[2] for line in done.stdout.split()]
 
     def test_completes_commands(self, place: Workplace) -> None:
-        assert self.complete(place, "s") == ["show", "schema"]
+        assert self.complete(place, "s") == ["show", "send", "schema"]
 
     def test_completes_entries_and_tags_of_the_suite(self, place: Workplace) -> None:
         place.write("paceline.yaml", "entries:\n  - name: alpha\n    tags: [fast]\n  - name: beta\n")

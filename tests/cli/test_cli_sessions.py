@@ -86,8 +86,10 @@ def test_json_is_not_disturbed_by_what_sinks_print(place: Workplace) -> None:
     done = place.run("run", "--json", "s.yaml", "--only", "good", PYTHONPATH=str(place.path))
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["records"]) == 1
+    (session,) = (place.path / "results").glob("nightly-run-*")
+    said = (session / ".outbox" / "talker" / "output.log").read_text()
     for word in ("opened", "recorded", "closed"):
-        assert f"{word}\n" in done.stderr
+        assert f"{word}\n" in said
 
 
 def test_quiet(place: Workplace) -> None:

@@ -26,7 +26,7 @@ def of_entry(files: ConfigFiles, text: str) -> list[str]:
         ),
         (
             "requirements: [{metric: m}]",
-            "entries[0].requirements[0]: give 'exact_value', or 'min_value' and/or 'max_value'",
+            "entries[0].requirements[0]: give 'exact_value', or 'min_value' and/or 'max_value', or 'max_regression'",
         ),
         (
             "requirements: [{metric: m, exact_value: true, tolerance: 0.1}]",

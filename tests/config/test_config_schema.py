@@ -13,7 +13,8 @@ from pydantic_core import PydanticCustomError
 
 from config.config_files import ENTRY, ConfigFiles
 from paceline.config.load import load
-from paceline.config.schema import Config, Entry, RayOptions
+from paceline.config.machines import RayOptions
+from paceline.config.schema import Config, Entry
 from paceline.config.values import SIZE_UNITS, parse_size_bytes
 
 

@@ -71,6 +71,7 @@ class ResultDict:
     def initialize(self, session_name, env_data): say("initialize", session_name, "hostname" in env_data)
     def process_result(self, result):
         say("process", result["name"], result["success"], result["script_metrics"]["score"])
+        say("keys", sorted(result), len(result["tasks"]), pathlib.Path(result["stdouterr_file"]).is_file())
     def finalize(self): say("finalize")
 
 class RunLogger:
@@ -121,10 +122,14 @@ entries:
         ["end_session", True],
     ):
         assert said.count(words) == 1
+    keys = ["command", "exec_time_s", "name", "returncode", "script_metrics", "script_params"]
+    assert ["keys", [*keys, "stdouterr_file", "success", "tasks", "timeout"], 1, True] in said
     assert ["artifact", False] not in said
     output = done.stdout + done.stderr
-    assert "sink raises: open failed: RuntimeError: cannot open" in output
-    assert "sink raises: record failed: ValueError: cannot record" in output
+    told = [line.strip() for line in output.splitlines() if "sink raises" in line]
+    assert told == [
+        "sink raises: open failed: RuntimeError: cannot open; 3 of 3 messages wait: paceline send s"
+    ]
 
 
 @pytest.mark.parametrize("kind", ["my_sinks:Raises", "my_sinks:NotThere"])

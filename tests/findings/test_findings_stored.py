@@ -6,9 +6,13 @@ from pathlib import Path
 
 from findings_nights import make_repository
 from paceline.findings.commits import Repository, find_repository, open_repository
-from paceline.findings.telling import change_text, message, share, suspect_text, suspects_text
+from paceline.findings.curves import Curve
+from paceline.findings.telling import change_text, message, share, suspect_text, suspects_text, to_finding
 from paceline.history import open_store
 from paceline.history.findings import StoredFinding
+from paceline.record.codec import finding_from_json, finding_json
+from paceline.record.masking import mask_finding
+from paceline.record.redact import Redactor
 
 DUMP = Path(__file__).parents[1] / "history" / "schemas" / "0003.sql"
 
@@ -39,6 +43,13 @@ def test_a_finding_in_a_sentence(tmp_path: Path) -> None:
     )
     assert change_text(found) == "+50.0% (+25.0% … +75.0%)"
     assert [share(x) for x in (0.123, -0.05, 1.5, 39.0, 1e9)] == ["+12.3%", "-5.0%", "+150%", "×40", "×1e+09"]
+
+
+def test_a_finding_in_a_report_has_no_secrets(tmp_path: Path) -> None:
+    found = to_finding(stored(tmp_path), Curve(values=(1.0, 2.5), index=1))
+    masked = mask_finding(found, Redactor(["2026.9.0"]))
+    assert "2026.9.0" in found.message and "2026.9.0" not in f"{masked.message}{masked.evidence}"
+    assert finding_from_json(finding_json(found)) == found
 
 
 def test_suspects_in_words() -> None:

@@ -1,6 +1,6 @@
 """Changes of a series are described soundly, whatever its numbers are."""
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from findings_nights import noisy
@@ -24,6 +24,7 @@ def judged(values: list[float], found: tuple[ChangePoint, ...] | None = None) ->
     st.floats(-1e6, 1e6),
     st.integers(3, 5),
 )
+@example([-1.0, 0.0, -1.0, -1.0, -1.0, 1.0, 1e-142, 0.0], 0.0, 3)
 def test_any_series_is_described(values: list[float], shift: float, at: int) -> None:
     shifted = [value + (shift if i >= at else 0.0) for i, value in enumerate(values)]
     for change in describe(judged(shifted)):

@@ -111,11 +111,11 @@ def test_a_killed_migration_leaves_the_old_schema_or_the_new_one(tmp_path: Path)
         with closing(connect(parse_target(path), create=False, read_only=True)) as database:
             seen.add(stored_revision(database))
             ((sources,),) = database.rows("SELECT count(*) FROM record WHERE outcome LIKE '%\"source\"%'")
-            assert sources == (0 if stored_revision(database) == "0002" else sources)
+            assert sources == 0 or stored_revision(database) == "0001"
         with open_store(path) as store:
             (series,) = store.series("sort", "duration")
             assert series.values == (1.0, 2.0, 3.0, 4.0, 5.0)
             assert store.database.rows(
                 "SELECT count(*) FROM record WHERE source_id IS NULL AND id >= 100"
             ) == [(0,)]
-    assert seen <= {"0001", "0002"}
+    assert seen <= {"0001", "0002", "0003"}

@@ -42,9 +42,9 @@ def test_its_confidence_is_honest() -> None:
     searches = [bisect(culprit, 1.5, seed) for seed, culprit in enumerate(culprits)]
     right = sum(search.culprit == culprit for search, culprit in zip(searches, culprits, strict=True))
     assert right >= 36
-    assert all(search.confidence >= 0.95 for search in searches)
+    assert all(search.confidence >= 0.95 for search in searches if search.culprit is not None)
     # Classic bisection that is right as often repeats each of its six steps 16 times.
-    assert sum(search.runs for search in searches) / 40 <= 6 * 16 / 2
+    assert sum(search.runs for search in searches) / 40 <= 6 * 16 * 0.4
 
 
 def test_spikes_do_not_mislead_it() -> None:

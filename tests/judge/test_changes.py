@@ -41,7 +41,15 @@ def weekly(random: np.random.Generator, length: int) -> np.ndarray:
     return gaussian(random, length) + np.resize([0, 0, 0, 0, 0, 0.04, 0.04], length)
 
 
-NOISES = [gaussian, spiky, correlated, two_modes, weekly]
+def lopsided(random: np.random.Generator, length: int) -> np.ndarray:
+    return 0.01 * np.exp(random.normal(0, 1, length))
+
+
+def drifting(random: np.random.Generator, length: int) -> np.ndarray:
+    return gaussian(random, length) + np.linspace(0, 0.1, length)
+
+
+NOISES = [gaussian, spiky, correlated, two_modes, weekly, lopsided, drifting]
 
 
 def near_step(found: tuple[ChangePoint, ...]) -> bool:
@@ -117,11 +125,23 @@ def test_a_spike_is_no_change() -> None:
 
 
 def test_a_steady_drift_is_no_step_and_a_step_on_it_is_one() -> None:
-    random = np.random.default_rng(6)
-    drift = 1 + gaussian(random, LENGTH) / 2 + np.linspace(0, 0.05, LENGTH)
-    assert change_points(drift) == ()
-    drift[STEP_AT:] += 0.1
-    assert near_step(change_points(drift))
+    alarms = 0
+    for seed in range(30):
+        random = np.random.default_rng(seed)
+        drift = 1 + gaussian(random, LENGTH) / 2 + np.linspace(0, 0.05, LENGTH)
+        alarms += len(change_points(drift)) > 0
+        drift[STEP_AT:] += 0.1
+        assert near_step(change_points(drift))
+    assert alarms <= 2
+
+
+def test_a_slow_wave_is_no_step() -> None:
+    alarms = 0
+    for seed in range(30):
+        random = np.random.default_rng(seed)
+        wave = 0.03 * np.sin(np.arange(LENGTH) * 2 * np.pi / 60 + seed)
+        alarms += len(change_points(1 + wave + gaussian(random, LENGTH))) > 0
+    assert alarms <= 3
 
 
 def test_several_steps_are_told_apart() -> None:

@@ -35,6 +35,22 @@ def test_so_is_one_with_noise_and_steps(seed: int, length: int, added: int, size
     assert detector.change_points == change_points(series)
 
 
+def test_so_is_one_that_is_long() -> None:
+    """Beyond a thousand points a series is judged in overlapping windows, of which only the last is looked at anew."""
+    random = np.random.default_rng(6)
+    series = random.normal(100, 1, 2700)
+    for place in (200, 766, 769, 1280, 1900, 2305):
+        series[place:] += 8 * random.choice([-1, 1])
+    detector = Detector(series[:1000])
+    for length in range(1000, 2700):
+        if length % 97 == 0:
+            assert detector.change_points == change_points(series[:length])
+        detector.append(series[length])
+    assert detector.change_points == change_points(series)
+    found = [point.index for point in detector.change_points]
+    assert all(min(abs(index - place) for index in found) <= 3 for place in (200, 766, 1280, 1900, 2305))
+
+
 def test_what_was_appended_is_not_what_the_caller_holds() -> None:
     values = np.array([1.0] * 10)
     detector = Detector(values)

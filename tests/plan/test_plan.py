@@ -202,7 +202,7 @@ def test_secrets(plan: Planner) -> None:
 secrets: [PLAIN]
 sinks:
   - {name: mlflow, tracking_uri: "http://${HOST_NAME}", experiment: "${EXP:-nightly-exp}"}
-  - {name: slack, webhook_env: HOOK_NAME, api_token: written-token}
+  - {name: hook, type: "json:Hook", webhook_env: HOOK_NAME, api_token: written-token}
 entries:
   - {name: one, script: bench.py, args: "${MY_TOKEN}", env: {DB_PASSWORD: "${USER_NAME}-pw", OTHER: visible}}
 """

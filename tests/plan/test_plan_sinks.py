@@ -8,7 +8,7 @@ import pytest
 from paceline import plugins
 from paceline.config.load import load
 from paceline.errors import ConfigError
-from paceline.plan import make_plan
+from paceline.plan import make_plan, sinks
 from plan.suites import ONE, Planner, problem_of
 
 
@@ -16,7 +16,7 @@ from plan.suites import ONE, Planner, problem_of
     ("sink", "words"),
     [
         ("{name: mlflw}", "sinks[0].name: there is no sink 'mlflw'; did you mean 'mlflow'?"),
-        ("{name: s, type: zzz}", "sinks[0].type: there is no sink 'zzz'; give one of mlflow, wandb,"),
+        ("{name: s, type: zzz}", "sinks[0].type: there is no sink 'zzz'; give one of "),
         ("{name: s, type: 'no_such_module.a:B'}", "sinks[0].type: the module 'no_such_module' of the sink"),
         ("{name: s, type: ':B'}", "sinks[0].type: ':B' is no import path; write 'module:Class'"),
         ("{name: s, type: 'json:'}", "sinks[0].type: 'json:' is no import path; write 'module:Class'"),
@@ -27,17 +27,47 @@ def test_a_sink_that_cannot_be(plan: Planner, sink: str, words: str) -> None:
     assert f"suite.yaml:2: {words}" in problem_of(plan, text)
 
 
-def test_a_sink_that_is_to_come_is_a_warning(plan: Planner) -> None:
-    found = plan("sinks: [{name: mlflow}, {name: g, type: gdrive}]\n" + ONE)
-    assert found.warnings == (
-        "sink 'mlflow' is not part of this version; results stay in the session's files",
-        "sink 'gdrive' is not part of this version; results stay in the session's files",
+@pytest.mark.parametrize(
+    ("sink", "words"),
+    [
+        ("{name: files}", "sinks[0].directory: this option is missing"),
+        ("{name: files, directory: d, formats: [xls]}", "sinks[0].formats[0]: should be 'jsonl' or 'csv'"),
+        ("{name: mlflow, experment: e}", "sinks[0].experment: unknown option; did you mean 'experiment'?"),
+        (
+            "{name: w, type: webhook, url: u, token: t}",
+            "sinks[0].token: unknown option; known: url, secret_env",
+        ),
+        ("{name: files, directory: d, wait_s: -1}", "sinks[0].wait_s: expected"),
+    ],
+)
+def test_the_options_of_our_own_sinks_are_checked(plan: Planner, sink: str, words: str) -> None:
+    text = f"sinks:\n  - {sink}\n{ONE}"
+    assert f"suite.yaml:2: {words}" in problem_of(plan, text)
+
+
+def test_options_of_a_sink_that_lacks_a_variable_are_not_missed(plan: Planner) -> None:
+    assert plan("sinks: [{name: files, directory: '${NOT_SET_AT_ALL}'}]\n" + ONE).sinks[0].blocked
+
+
+def test_a_missing_extra_is_told_with_the_remedy(plan: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sinks, "_can_import", lambda top: top != "mlflow")
+    told = problem_of(plan, "sinks:\n  - {name: mlflow}\n" + ONE)
+    assert (
+        "suite.yaml:2: sinks[0].name: the sink mlflow needs the mlflow extra: pip install 'paceline[mlflow]'"
+        in told
     )
+
+
+def test_settings_of_a_sink_reach_the_plan(plan: Planner) -> None:
+    text = "sinks: [{name: mlflow, only: failures, live: false, timeout_s: 5, wait_s: 0, memory: 1MiB}]\n"
+    (found,) = plan(text + ONE).sinks
+    assert (found.only, found.live, found.timeout_s, found.wait_s) == (("failures",), False, 5, 0)
+    assert found.memory_bytes == 1 << 20 and found.options == {}
 
 
 def test_a_registered_sink_is_known(plan: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(plugins, "names", lambda group: ("mlflow", "mine"))
-    assert plan("sinks: [{name: mlflow}, {name: mine}]\n" + ONE).warnings == ()
+    assert plan("sinks: [{name: mlflow}, {name: mine, colour: red}]\n" + ONE).warnings == ()
 
 
 def test_an_import_path_is_found_and_not_imported(
@@ -56,5 +86,7 @@ def test_an_unset_type_is_told_as_such(plan: Planner) -> None:
 def test_a_sink_of_the_command_line_names_no_file(suite: Path) -> None:
     (suite / "suite.yaml").write_text(ONE)
     with pytest.raises(ConfigError) as caught:
-        make_plan(load([suite / "suite.yaml"], sinks=["slak"], environ={}), session="s", environ={})
-    assert str(caught.value) == "command line: sinks[0].name: there is no sink 'slak'; did you mean 'slack'?"
+        make_plan(load([suite / "suite.yaml"], sinks=["mlflw"], environ={}), session="s", environ={})
+    assert (
+        str(caught.value) == "command line: sinks[0].name: there is no sink 'mlflw'; did you mean 'mlflow'?"
+    )

@@ -10,6 +10,7 @@ from paceline.record.layout import (
     DATA_SETUP,
     ENTRY_DIRS,
     ENTRY_FILES,
+    OUTBOX,
     SESSION_FILES,
     check_session_name,
     safe_name,
@@ -70,6 +71,6 @@ def test_the_layout_page_names_what_the_code_uses() -> None:
     entry_names = {
         name.removeprefix("<entry>/").split("/")[0] for name in rows if name.startswith("<entry>/")
     }
-    assert session_names == {*SESSION_FILES, DATA_SETUP}
+    assert session_names == {*SESSION_FILES, DATA_SETUP, OUTBOX}
     assert entry_names == {*ENTRY_FILES, *ENTRY_DIRS}
     assert len(rows) == len(set(rows))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 DEFAULT_CONFIG = "paceline.yaml"
 
 _CONFIG_OPTIONS = frozenset({"--config", "--matrix"})
+_FILES = 4  # of the options below, those that name files
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -154,6 +155,13 @@ _INPUTS: tuple[Callable[[Any], Any], ...] = (
         help="Only the i-th of n parts of the cases, to share a suite among machines.",
     ),
 )
+
+
+def config_inputs(function: _Function) -> _Function:
+    """Give a command the options that name a suite's files, and no more."""
+    for decorate in reversed(_INPUTS[:_FILES]):
+        function = decorate(function)
+    return function
 
 
 def suite_inputs(function: _Function) -> _Function:

@@ -9,8 +9,8 @@ from itertools import groupby
 from paceline.cli.history_db import count
 from paceline.cli.history_log import sparkline
 from paceline.findings.commits import Repository
+from paceline.findings.curves import read_curve
 from paceline.findings.detection import known_places
-from paceline.findings.segments import ordered_points, series_key
 from paceline.findings.telling import change_text, place_text, share, suspect_text, suspects_text
 from paceline.history import Store
 from paceline.history.findings import StoredFinding
@@ -66,20 +66,15 @@ def _incident(name: str, members: list[tuple[StoredFinding, str]]) -> Iterator[s
 
 def _row(one: StoredFinding, bars: str) -> tuple[str, ...]:
     variant = f" ({one.series.variant})" if one.series.variant else ""
-    p_value = f"{one.p_value:.0e}" if one.p_value < 0.001 else f"{one.p_value:.3f}"
+    p_value = f"{one.p_value:.3f}" if one.p_value >= 0.001 else f"{one.p_value:.0e}" if one.p_value else "0"
     told = (one.id, visible(one.series.case + variant), visible(one.series.metric), one.verdict)
     return (*told, change_text(one), p_value, one.state, bars)
 
 
 def _bars(store: Store, one: StoredFinding, places: dict[str, int]) -> str:
     """The values around the change."""
-    for series in store.iter_series(cases=[one.series.case], metrics=[one.series.metric], judged_only=True):
-        if series_key(series) == one.series:
-            points = ordered_points(series, places)
-            at = next((i for i, point in enumerate(points) if point.record_id == one.at_record), len(points))
-            window = points[max(0, at - _WINDOW) : at + _WINDOW]
-            return sparkline([point.value for point in window]) if window else ""
-    return ""
+    values = read_curve(store, one, places, window=_WINDOW).values
+    return sparkline(values) if values else ""
 
 
 def _painted(line: str, one: StoredFinding) -> str:

@@ -19,20 +19,22 @@ Examples:
   paceline verdict 5ee787f59b acknowledged --why "looking into it"
   paceline verdict 5ee787f59b false --why "the backup ran that night"
   paceline verdict i6c0e8f3a expected --why "checks more rows now"   all findings of an incident
-  paceline verdict 5ee787f59b new --why "it was real after all"
+  paceline verdict 5ee787f59b 89da91a232 new --why "they were real after all"
 """
 _NEED_A_REASON = ("expected", "false")
 
 
 @click.command("verdict", epilog=EPILOG)
-@click.argument("finding", metavar="ID")
+@click.argument("findings", metavar="ID...", nargs=-1, required=True)
 @click.argument("state", type=click.Choice(get_args(State)))
 @click.option("--why", metavar="TEXT", default="", help="The reason; needed for expected and false.")
 @click.option("--who", metavar="NAME", help="Who says so. [default: the user]")
 @db_option
 @json_option
-def command(finding: str, state: str, why: str, who: str | None, db: str | None, as_json: bool) -> None:
-    """Store your word about the finding (or the incident) ID that 'paceline regressions' lists.
+def command(
+    findings: tuple[str, ...], state: str, why: str, who: str | None, db: str | None, as_json: bool
+) -> None:
+    """Store your word about findings (or incidents) that 'paceline regressions' lists.
 
     One that is acknowledged, expected, fixed or false fails nothing any more. The last word counts; all are kept, and
     'paceline regressions --replay' holds the detector against them.
@@ -40,7 +42,7 @@ def command(finding: str, state: str, why: str, who: str | None, db: str | None,
     if state in _NEED_A_REASON and not why.strip():
         raise click.UsageError(f"say --why it is {state}: others will ask")
     with open_database(db) as store:
-        for ident in _members(store, finding):
+        for ident in [one for wanted in findings for one in _members(store, wanted)]:
             found = store.say(ident, cast(State, state), why=why, who=_user() if who is None else who)
             told = f"{found.series.case} {found.series.metric}"
             if as_json:

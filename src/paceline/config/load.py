@@ -1,9 +1,10 @@
 """Configuration files → one validated `Config`, or a ConfigError that holds every problem of every file."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from paceline.config import variables
@@ -63,15 +64,17 @@ def load(
     overrides: Mapping[str, Any] | None = None,
     environ: Mapping[str, str] | None = None,
     lenient: bool = False,
+    skipped: Mapping[Path, Collection[str]] = MappingProxyType({}),
 ) -> Loaded:
     """Read, merge, interpolate and validate configuration files; later files win, `overrides` win over all.
 
     `datasets` is a file with dataset paths alone; `sinks` are names given on the command line (`none`: no sink).
+    `skipped` are keys at the top of a file that are not for this reader: a file may hold an experiment with its suite.
     Problems are raised; a `lenient` caller gets them with what is sound, if every file could be read, so that
     `make_plan` can raise them together with those that it finds.
     """
     environ = os.environ if environ is None else environ
-    reading = _Reading(paths, datasets)
+    reading = _Reading(paths, datasets, skipped)
     if overrides:
         reading.add(_override_tree(overrides))
     if reading.tree is None:
@@ -128,13 +131,15 @@ def _loaded(
 class _Reading:
     """All files, merged as far as they can be read."""
 
-    def __init__(self, paths: Sequence[Path], datasets: Path | None) -> None:
+    def __init__(
+        self, paths: Sequence[Path], datasets: Path | None, skipped: Mapping[Path, Collection[str]]
+    ) -> None:
         self.tree: Node | None = None
         self.problems: list[Problem] = []
         self.broken = False
         for path in paths:
             for document in self._documents(path):
-                self._add_document(document)
+                self._add_document(_without(document, skipped.get(path, ())))
         if datasets is not None:
             for document in self._documents(datasets):
                 self._add_document(Node({"datasets": normalise_datasets(document)}, document.mark))
@@ -161,6 +166,12 @@ class _Reading:
             self.problems += error.problems
             self.broken = True
             return []
+
+
+def _without(document: Node, keys: Collection[str]) -> Node:
+    if not keys or not isinstance(document.value, dict):
+        return document
+    return document._replace(value={key: node for key, node in document.value.items() if key not in keys})
 
 
 def _override_tree(overrides: Mapping[str, Any]) -> Node:

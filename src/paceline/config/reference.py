@@ -7,6 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from paceline.config.machines import LimitsOptions, PoolOptions, RayOptions, ResourcesOptions
+from paceline.config.nights import Nightly
 from paceline.config.reference_text import EXAMPLES, INTRODUCTION, PLACEHOLDERS, PLACES, SHORTHANDS
 from paceline.config.schema import (
     Config,
@@ -16,13 +18,9 @@ from paceline.config.schema import (
     Entry,
     GpuStatsRecorder,
     History,
-    LimitsOptions,
     Matrix,
     PathItem,
-    PoolOptions,
-    RayOptions,
     Requirement,
-    ResourcesOptions,
     Sink,
     SinkData,
 )
@@ -44,6 +42,7 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("Sink data", SinkData),
     ("GPU recorder", GpuStatsRecorder),
     ("History", History),
+    ("Nightly", Nightly),
 )
 _TITLES = {
     **{model.__name__: title for title, model in SECTIONS},

@@ -276,4 +276,15 @@ entries:
   - name: read
     script: read.py
 """,
+    "Nightly": """
+nightly:
+  repo: ../library
+  ref: main
+  setup: make build
+  metrics: ["*_s", peak_memory_bytes]
+  budget: 2h
+entries:
+  - name: read
+    script: read.py
+""",
 }

@@ -5,8 +5,11 @@ A model says what each key may hold; which keys go together is in `rules.py`.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
+from paceline.config.machines import LimitsOptions, NoRay, PoolOptions, RayOptions, ResourcesOptions
+from paceline.config.nights import Nightly
+from paceline.config.sections import OpenSection, Section
 from paceline.config.values import (
     Bound,
     Bytes,
@@ -14,7 +17,6 @@ from paceline.config.values import (
     Environment,
     Fraction,
     GraceSeconds,
-    Labels,
     Name,
     Number,
     ObjectStoreSize,
@@ -28,18 +30,6 @@ from paceline.config.values import (
 
 DEFAULT_TIMEOUT_S = 7200.0
 DEFAULT_GRACE_S = 5.0
-
-
-class Section(BaseModel):
-    """A part of the configuration whose keys are all known."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class OpenSection(BaseModel):
-    """A part of the configuration that hands further keys on."""
-
-    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
 
 
 class DatasetFormat(Section):
@@ -87,86 +77,6 @@ class Requirement(Section):
     )
     severity: Literal["fail", "warn"] = Field(
         default="fail", description="`fail` fails the entry, `warn` only adds a warning."
-    )
-
-
-class RayOptions(Section):
-    """A private Ray cluster for an entry. `{}` is a cluster of defaults."""
-
-    num_cpus: Count | None = Field(
-        default=None, description="CPUs of the cluster; all of the machine by default."
-    )
-    num_gpus: Count | None = Field(default=None, description="GPUs of the cluster; none by default.")
-    enable_object_spilling: bool | None = Field(
-        default=None, description="Whether objects may be spilled to disk; not by default."
-    )
-    object_store_memory: Bytes | None = Field(
-        default=None, description="Size of the object store, in bytes or as `4GiB`."
-    )
-    address: str | None = Field(
-        default=None, description="Use the running cluster at this address; start none."
-    )
-    dashboard: bool = Field(default=False, description="Whether to start Ray's dashboard (on loopback).")
-    start_timeout_s: Seconds = Field(
-        default=120.0, description="How long the cluster may take to come up; not part of the entry's time."
-    )
-
-
-class NoRay(RayOptions):
-    """What `ray: false` of an entry stands for: no cluster, also if there is one at the top level."""
-
-
-class ResourcesOptions(Section):
-    """What an entry takes while it runs, for `--jobs`."""
-
-    cpus: Number = Field(default=1, ge=0, description="CPU cores; may be a fraction.")
-    gpus: Count = Field(default=0, description="GPUs.")
-    memory: Bytes = Field(default=0, description="Memory, in bytes or as `4GiB`.")
-    exclusive: bool = Field(
-        default=False, description="Never run beside another entry; on a pool, never on the same node."
-    )
-    labels: Labels = Field(
-        default={}, description="Labels that the node of a pool must have; one machine has none to choose by."
-    )
-
-
-class PoolOptions(Section):
-    """A pool of machines on which the entries run instead of on this one. `pool: ray` is one with all defaults."""
-
-    type: Literal["ray"] = Field(default="ray", description="The kind of pool: a running Ray cluster.")
-    address: Name = Field(
-        default="auto",
-        description="The cluster: `host:port`, `ray://host:port`, or `auto` for the one that `RAY_ADDRESS` names or "
-        "that runs on this machine; `--on` wins.",
-    )
-    ship: Literal["auto", "always", "never"] = Field(
-        default="auto",
-        description="Whether scripts and working directories are copied to the nodes: `auto` to those that do not "
-        "share this machine's file system.",
-    )
-    ship_limit: Bytes = Field(
-        default=200 * 1024**2, description="The most that is copied of one directory, in bytes or as `1GiB`."
-    )
-    files: list[Name] = Field(
-        default=[], description="Further directories that entries read, to be copied likewise."
-    )
-    exclude: list[Name] = Field(
-        default=[], description="Names or globs, such as `*.bin`, of what is not to be copied."
-    )
-    node_retries: Count = Field(
-        default=3, description="How often an entry is begun again elsewhere after it was lost with its node."
-    )
-    wait_for_node_s: GraceSeconds = Field(
-        default=60.0, description="How long an entry that fits no node waits for one to join."
-    )
-
-
-class LimitsOptions(Section):
-    """What the processes of an entry may not exceed together; they are ended when they do."""
-
-    processes: PositiveCount = Field(default=4096, description="Number of processes.")
-    memory: Bytes | None = Field(
-        default=None, description="Memory, in bytes or as `4GiB`; no limit by default."
     )
 
 
@@ -310,7 +220,26 @@ class Sink(OpenSection):
         description="A known sink or an import path `module:Class`, else an error; `name` by default."
     )
     enabled: bool = Field(default=True, description="`false` leaves it out; its variables are not looked up.")
-    required: bool = Field(default=False, description="Whether its failure fails the session.")
+    required: bool = Field(
+        default=False, description="Whether the session fails if this sink has not got everything at its end."
+    )
+    only: TextOrList = Field(
+        default=[],
+        description="Which records it gets: `failures`, `regressions`, `tag:NAME`, names of entries or globs of "
+        "names, one or a list; all by default. Where nothing fits, it hears nothing of the session at all.",
+    )
+    live: bool = Field(
+        default=True, description="`false`: it gets everything at the end, and nothing while cases run."
+    )
+    timeout_s: Seconds = Field(
+        default=60.0, description="How long one call may take; its process is ended then."
+    )
+    wait_s: GraceSeconds = Field(
+        default=30.0, description="How long the end of the session waits for it; the rest waits on disk."
+    )
+    memory: Bytes = Field(
+        default=1024**3, description="How much memory its process may take, in bytes or as `1GiB`."
+    )
 
     @property
     def options(self) -> dict[str, Any]:
@@ -418,6 +347,10 @@ class Config(Section):
         default=[], description="Environment variables whose values are masked in all that is written."
     )
     history: History | None = Field(default=None, description="The database of all results.")
+    nightly: Nightly | None = Field(
+        default=None,
+        description="What `paceline nightly` measures and how it follows up; other commands ignore it.",
+    )
     cleanup_timeout_s: Seconds | None = Field(
         default=None, description="For outside job schedulers only; paceline itself does not use it."
     )

@@ -105,6 +105,33 @@ def _tolerance(value: Any) -> Any:
     return float(number)
 
 
+_DURATION = re.compile(r"(?:([0-9.]+) *h)? *(?:([0-9.]+) *m(?:in)?)? *(?:([0-9.]+) *s?)?")
+
+
+def parse_duration_s(value: Any) -> float:
+    """A number of seconds, or a time such as `90s`, `30m` or `1h 30m`; raises ValueError."""
+    found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    text = [part or "0" for part in found.groups()] if found else []
+    try:
+        seconds = (
+            float(value)
+            if is_number(value)
+            else sum(float(t) * f for t, f in zip(text, (3600, 60, 1), strict=True))
+        )
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < math.inf:
+        raise ValueError(f"{shown(value)} is no time: write it like 90s, 30m or 2h")
+    return seconds
+
+
+def _duration(value: Any) -> float:
+    try:
+        return parse_duration_s(value)
+    except ValueError:
+        raise wrong("a time such as '90s', '30m' or '2h'", value) from None
+
+
 def parse_size_bytes(value: Any) -> int:
     """A number of bytes, or a size such as `4GiB` or `500 MB`."""
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
@@ -174,6 +201,11 @@ Scalar = Annotated[str | int | float | bool | None, BeforeValidator(_scalar)]
 Bound = Annotated[str | int | float | bool, BeforeValidator(_bound)]
 Seconds = Annotated[float, BeforeValidator(_seconds), Field(json_schema_extra={"exclusiveMinimum": 0})]
 GraceSeconds = Annotated[float, BeforeValidator(_grace_seconds), Field(json_schema_extra={"minimum": 0})]
+Duration = Annotated[
+    float,
+    BeforeValidator(_duration),
+    WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}),
+]
 Count = Annotated[int, BeforeValidator(_count), Field(json_schema_extra={"minimum": 0})]
 PositiveCount = Annotated[int, BeforeValidator(_positive_count), Field(json_schema_extra={"minimum": 1})]
 Fraction = Annotated[float, BeforeValidator(_fraction), Field(json_schema_extra={"minimum": 0, "maximum": 1})]

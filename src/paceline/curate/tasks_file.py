@@ -1,6 +1,7 @@
 """What came out of a run and what it cost: `tasks.pkl`, and for any tool `tasks.jsonl` or `tasks.parquet`."""
 
 import json
+import math
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -103,7 +104,16 @@ def _dump(value: Any) -> bytes:
         return orjson.dumps(value, default=_said, option=orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY)
     except orjson.JSONEncodeError:
         # Integers beyond 64 bits, and text that is not valid Unicode.
-        return json.dumps(value, default=_said, separators=(",", ":")).encode()
+        return json.dumps(_finite(value), default=_said, separators=(",", ":")).encode()
+
+
+def _finite(value: Any) -> Any:
+    """The value with null for the numbers that JSON has not, as `orjson` writes them."""
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _said(value: object) -> str:

@@ -33,7 +33,7 @@ def read_baselines(store: Store, wanted: Mapping[str, Iterable[str]], *, but: st
 
 def _baseline(series: Series, key: SeriesKey, open_findings: Iterable[StoredFinding], but: str) -> Baseline:
     """The level before the first regression that nobody has answered yet, since the last change before that."""
-    points = [point for point in ordered_points(series, {}) if point.session != but]
+    points = [point for point in ordered_points(series.points, {}) if point.session != but]
     good_until = min((one.last_good.time for one in open_findings if one.series == key), default="")
     values = [point.value for point in points if not good_until or point.time <= good_until]
     if not values:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from paceline.findings.commits import Repository
 from paceline.findings.incidents import group
 from paceline.findings.matching import match
-from paceline.findings.segments import Change, Judged, describe, judge_series
+from paceline.findings.segments import Change, Judge, Judged, column_key, describe
 from paceline.findings.suspects import Suspect, commit_suspects, environment_suspects
 from paceline.history import Store
 from paceline.history.findings import (
@@ -22,7 +22,7 @@ from paceline.history.findings import (
     write_marks,
 )
 from paceline.history.marks import case_marks
-from paceline.history.series import Point, Series
+from paceline.history.series import Point
 from paceline.judge import select_discoveries
 
 FALSE_DISCOVERIES = 0.05
@@ -62,7 +62,9 @@ def detect(store: Store, repository: Repository | None = None) -> Detected:
         return Detected(cases=0, series=0, findings=0)
     with store.database.reading():
         stored = _by_series(read_findings(store.database, cases=tuple(marks), withdrawn=True))
-    judged = [_judge(series, places, stored) for series in _series_of(store, marks)]
+    judge = Judge(places)
+    columns = store.iter_columns(cases=tuple(marks))
+    judged = [judge.judge(column, keep_points=column_key(column) in stored) for column in columns]
     found = _believed(judged)
     # Looking for causes asks git and the history, so it is done before the lock is taken.
     causes = _find_causes(store, repository, found, stored)
@@ -75,15 +77,6 @@ def detect(store: Store, repository: Repository | None = None) -> Detected:
         write_findings(store.database, [grouped.get(one.id, one) for one in updated])
         write_marks(store.database, marks)
     return Detected(cases=len(marks), series=len(judged), findings=len(standing))
-
-
-def _judge(
-    series: Series, places: dict[str, int], stored: Mapping[SeriesKey, Sequence[StoredFinding]]
-) -> Judged:
-    """The series judged; without its points, which are many, if there is nothing to say about it."""
-    judged = judge_series(series, places)
-    is_quiet = not judged.found and judged.key not in stored
-    return replace(judged, points=()) if is_quiet else judged
 
 
 def known_places(store: Store, repository: Repository | None) -> dict[str, int]:
@@ -109,10 +102,6 @@ def _new_marks(store: Store, places: dict[str, int]) -> dict[str, str]:
     return {
         case: mark for case, mark in changed.items() if known.get(case) != mark.replace(":time:", ":commits:")
     }
-
-
-def _series_of(store: Store, marks: Mapping[str, str]) -> Iterator[Series]:
-    return store.iter_series(cases=tuple(marks), judged_only=True, samples=False)
 
 
 def _believed(judged: Sequence[Judged]) -> list[_Found]:
@@ -205,6 +194,7 @@ def _finding(
         suspects=suspects,
         own_state="fixed" if undone else "new",
         fixed_at=judged.points[change.undone_at].time if undone and change.undone_at is not None else "",
+        found_after=before.found_after if before else len(judged.points) - change.index,
         said=before.said if before else None,
     )
 

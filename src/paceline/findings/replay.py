@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 
 from paceline.findings.detection import FALSE_DISCOVERIES
 from paceline.findings.matching import FARTHEST
-from paceline.findings.segments import SMALLEST_EFFECT, Change, Judged, describe, ordered_points, series_key
-from paceline.history import Series, Store
+from paceline.findings.segments import SMALLEST_EFFECT, Change, Judged, column_key, describe, ordered_points
+from paceline.history import Store
 from paceline.history.findings import SeriesKey, StoredFinding
+from paceline.history.names import matcher
+from paceline.history.series import Column
 from paceline.judge import change_points, select_discoveries
 from paceline.model import Verdict
 
@@ -84,10 +86,10 @@ def replay(
     wanted = {one.series for one in labelled}
     family = 0
     tracks: list[_Track] = []
-    for series in store.iter_series(judged_only=True, samples=False):
+    for column in store.iter_columns():
         family += 1
-        if series_key(series) in wanted and _is_asked(series, cases, metrics):
-            tracks.append(_Track(judged=_ordered(series, places), raised=[]))
+        if column_key(column) in wanted and _is_asked(column, cases, metrics):
+            tracks.append(_Track(judged=_ordered(column, places), raised=[]))
     nights = sorted({point.time for track in tracks for point in track.judged.points})
     for night in nights:
         _live_through(tracks, night, family)
@@ -95,18 +97,16 @@ def replay(
     return _scored(tracks, len(nights), [one for one in labelled if one.series in followed])
 
 
-def _is_asked(series: Series, cases: Sequence[str] | None, metrics: Sequence[str] | None) -> bool:
-    from paceline.history.names import matcher
-
+def _is_asked(column: Column, cases: Sequence[str] | None, metrics: Sequence[str] | None) -> bool:
     case, metric = matcher(cases or None).fullmatch, matcher(metrics or None).fullmatch
-    return bool(case(series.case_key) and metric(series.metric))
+    return bool(case(column.case_key) and metric(column.metric))
 
 
-def _ordered(series: Series, places: dict[str, int]) -> Judged:
-    assert series.direction is not None
-    points = ordered_points(series, places)
+def _ordered(column: Column, places: dict[str, int]) -> Judged:
+    assert column.direction is not None
+    points = ordered_points(column.points(), places)
     return Judged(
-        key=series_key(series), epoch=series.epoch, direction=series.direction, points=points, found=()
+        key=column_key(column), epoch=column.epoch, direction=column.direction, points=points, found=()
     )
 
 

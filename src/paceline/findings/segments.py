@@ -6,14 +6,17 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from paceline.history.findings import SeriesKey
-from paceline.history.series import Point, Series
+from paceline.history.series import Column, Point, Series
 from paceline.judge import ChangePoint, change_points, compare
 from paceline.model import Direction, Verdict
 
 SMALLEST_EFFECT = 0.005
 """A change of less than half a percent is real on a quiet machine, and nobody's night is worth it."""
 
+_REVISION, _STATUS = (Point._fields[2:].index(name) for name in ("revision", "status"))
 _MEASURED = frozenset({"passed", "requirement_failed"})
 _COMPARED = 30
 """Points on each side of a change that tell how large it is: enough for a narrow interval, and recent."""
@@ -56,25 +59,52 @@ def series_key(series: Series) -> SeriesKey:
     return SeriesKey(*names, series.environment_class)
 
 
-def ordered_points(series: Series, places: dict[str, int]) -> list[Point]:
+def ordered_points(points: Sequence[Point], places: dict[str, int]) -> list[Point]:
     """The points that were measured, in commit order if every one of their revisions has a place, else in time."""
-    points = [point for point in series.points if point.status in _MEASURED]
-    if not places or any(point.revision not in places for point in points):
-        return points
-    return sorted(points, key=lambda point: places[point.revision])
+    chosen = _judged_order([point[2:] for point in points], places)
+    return list(points) if chosen is None else [points[i] for i in chosen]
 
 
-def judge_series(series: Series, places: dict[str, int]) -> Judged:
-    """Where the series changed, all that may be by chance included."""
-    assert series.direction is not None, "only metrics with a direction are judged"
-    points = ordered_points(series, places)
-    return Judged(
-        key=series_key(series),
-        epoch=series.epoch,
-        direction=series.direction,
-        points=points,
-        found=change_points([point.value for point in points]),
-    )
+class Judge:
+    """Judges the series of a history, one after the other."""
+
+    def __init__(self, places: dict[str, int]) -> None:
+        self._places = places
+        self._last: tuple[object, list[int] | None] = (None, None)
+
+    def judge(self, column: Column, *, keep_points: bool) -> Judged:
+        """Where the series changed, all that may be by chance included; its points only if there is a use for them."""
+        assert column.direction is not None, "only metrics with a direction are judged"
+        chosen = self._order(column.fields)
+        values = column.values if chosen is None else [column.values[i] for i in chosen]
+        found = change_points(np.array(values))
+        points = column.points() if found or keep_points else []
+        return Judged(
+            key=column_key(column),
+            epoch=column.epoch,
+            direction=column.direction,
+            points=points if chosen is None or not points else [points[i] for i in chosen],
+            found=found,
+        )
+
+    def _order(self, fields: Sequence[tuple[str, ...]]) -> list[int] | None:
+        """Which points are judged, and in which order; None for all as they are. The same for all metrics of a case."""
+        if self._last[0] is not fields:
+            self._last = fields, _judged_order(fields, self._places)
+        return self._last[1]
+
+
+def _judged_order(fields: Sequence[tuple[str, ...]], places: dict[str, int]) -> list[int] | None:
+    chosen = [i for i, one in enumerate(fields) if one[_STATUS] in _MEASURED]
+    if places and all(fields[i][_REVISION] in places for i in chosen):
+        chosen.sort(key=lambda i: places[fields[i][_REVISION]])
+    return None if chosen == list(range(len(fields))) else chosen
+
+
+def column_key(column: Column) -> SeriesKey:
+    """What tells a series from the others."""
+    names = (column.case_key, column.variant, column.version, column.metric, column.unit)
+    return SeriesKey(*names, column.environment_class)
 
 
 def describe(judged: Judged) -> list[Change | None]:
@@ -139,7 +169,7 @@ def _bracket(values: Sequence[float], begin: int, index: int, end: int) -> tuple
     split = index - begin
     old, new = statistics.median(scale[:split]), statistics.median(scale[split:])
     noise = _noise([value - old for value in scale[:split]] + [value - new for value in scale[split:]])
-    if not noise or old == new:
+    if not (noise**2) or old == new:
         return index - 1, index
     # How much likelier each point is under the level it has than under the other; clipped, since spikes prove nothing.
     most = 3 * abs(new - old) ** 2 / (2 * noise**2)

@@ -140,9 +140,21 @@ class Sides:
         with self._store.database.reading():
             rows = self._store.database.rows("SELECT ident, class_id FROM environment")
         idents = {ident for ident, class_id in rows if ident.startswith(start) or class_id.startswith(start)}
-        side = self._of_sessions(name, f"environment {start}", self._store.sessions())
+        ran = {session for session, ident in self._session_environments() if ident in idents}
+        sessions = [one for one in self._store.sessions() if one.id in ran]
+        side = self._of_sessions(name, f"environment {start}", sessions)
         kept = tuple(one for one in side.measured if one.record.environment in idents)
         return replace(side, measured=kept, is_environment=True)
+
+    def _session_environments(self) -> Iterator[tuple[str, str]]:
+        """Which session has records of which environment."""
+        assert self._store is not None
+        select = """
+SELECT DISTINCT s.ident, e.ident FROM record r JOIN session s ON s.id = r.session_id
+JOIN environment e ON e.id = r.environment_id"""
+        with self._store.database.reading():
+            rows = self._store.database.rows(select)
+        return ((bytes(session).hex(), ident) for session, ident in rows)
 
     def _of_sessions(self, name: str, about: str, sessions: Iterable[SessionInfo]) -> Side:
         assert self._store is not None

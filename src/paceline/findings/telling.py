@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from paceline.findings.curves import Curve, read_curve
 from paceline.history import Store
 from paceline.history.findings import Place, StoredFinding
 from paceline.history.names import read_names
@@ -11,7 +12,13 @@ from paceline.record.codec import plain
 
 JUDGE = "change points"
 MOST_SUSPECTS = 3
+OLD_NEWS = 30
+"""A change that had more results behind it when it was found is of a past that was imported: no session's fault."""
 _SHORT = 10
+_DRAWN = 30
+"""Values on each side of a change that a report carries."""
+_MOST_CURVES = 50
+"""Nobody looks at more pictures than that; each is read from the history."""
 
 
 def finding_json(one: StoredFinding) -> dict[str, Any]:
@@ -35,6 +42,7 @@ def finding_json(one: StoredFinding) -> dict[str, Any]:
         "unit": one.series.unit or None,
         "environment_class": one.series.environment_class,
         "found_at": one.found_at,
+        "found_after": one.found_after,
         "fixed_at": one.fixed_at or None,
     }
     said = one.said
@@ -46,8 +54,8 @@ def _place_json(place: Place) -> dict[str, str]:
     return {"revision": place.revision, "session": place.session, "time": place.time}
 
 
-def to_finding(one: StoredFinding) -> Finding:
-    """A finding as a report has it."""
+def to_finding(one: StoredFinding, curve: Curve) -> Finding:
+    """A finding as a report has it, with the values around it for those who draw them."""
     kept = (
         "incident",
         "p_value",
@@ -67,7 +75,11 @@ def to_finding(one: StoredFinding) -> Finding:
         effect=one.effect,
         low=one.low,
         high=one.high,
-        evidence={name: told[name] for name in kept},
+        evidence={
+            **{name: told[name] for name in kept},
+            "values": [plain(value) for value in curve.values],
+            "index": curve.index,
+        },
         message=message(one),
         id=one.id,
         state=one.state,
@@ -141,12 +153,20 @@ def session_findings(store: Store, session_id: str) -> tuple[Finding, ...]:
         rows = store.database.rows(_OF_SESSION, (bytes.fromhex(session_id),))
         names = read_names(store.database)
     ran = {(names.current(key), variant, version, class_id) for key, variant, version, class_id in rows}
-    return tuple(
-        to_finding(one)
+    told = [
+        one
         for one in store.findings()
         if (*one.series[:3], one.series.environment_class) in ran and _is_told(one, session_id)
-    )
+    ]
+    told.sort(key=lambda one: -abs(one.effect))
+    return tuple(to_finding(one, _curve(store, one, place)) for place, one in enumerate(told))
+
+
+def _curve(store: Store, one: StoredFinding, place: int) -> Curve:
+    return read_curve(store, one, {}, window=_DRAWN) if place < _MOST_CURVES else Curve()
 
 
 def _is_told(one: StoredFinding, session_id: str) -> bool:
-    return one.stands and one.state == "new" and (one.verdict == "worse" or one.found_in == session_id)
+    if not one.stands or one.state != "new":
+        return False
+    return one.found_after <= OLD_NEWS if one.verdict == "worse" else one.found_in == session_id

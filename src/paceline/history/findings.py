@@ -80,6 +80,8 @@ class StoredFinding:
     own_state: State = "new"
     fixed_at: str = ""
     stands: bool = True
+    found_after: int = 0
+    """How many results the new level had when the change was found."""
     said: HumanVerdict | None = None
 
     @property
@@ -196,14 +198,14 @@ def _to_row(one: StoredFinding) -> Row:
     return (
         *(one.id, one.incident, *one.series, one.epoch, one.verdict, *numbers, *places),
         *(one.at_record, one.at_time, one.found_at, one.found_in, suspects),
-        *(one.own_state, one.fixed_at, int(one.stands)),
+        *(one.own_state, one.fixed_at, int(one.stands), one.found_after),
     )
 
 
 def _from_row(row: Row, names: CaseNames, said: HumanVerdict | None) -> StoredFinding:
     ident, incident, case, *rest = row
     series, (epoch, verdict, effect, low, high, p_value, last_good, first_bad, *told) = rest[:5], rest[5:]
-    at_record, at_time, found_at, found_in, suspects, state, fixed_at, stands = told
+    at_record, at_time, found_at, found_in, suspects, state, fixed_at, stands, found_after = told
     return StoredFinding(
         id=ident,
         incident=incident,
@@ -224,6 +226,7 @@ def _from_row(row: Row, names: CaseNames, said: HumanVerdict | None) -> StoredFi
         own_state=cast(State, state),
         fixed_at=fixed_at,
         stands=bool(stands),
+        found_after=found_after,
         said=said,
     )
 

@@ -4,15 +4,15 @@
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from paceline.history.database import Database, Row
 from paceline.history.entries import utc
 from paceline.history.names import CaseNames, Epochs, matcher, read_epochs, read_names
-from paceline.history.series import Point, Series
+from paceline.history.series import Column, Point, Series
 from paceline.model import Direction
 
 _RECORD = "r.id, r.session_id, r.attempt, r.environment_id, r.started_at, r.ident, r.status, r.revision, r.source_id"
@@ -22,6 +22,7 @@ SELECT {_RECORD}, m.value, m.sample_count FROM metric m JOIN record r ON r.id = 
 WHERE m.series_id = ? AND m.value IS NOT NULL"""
 _VALUES = """
 SELECT record_id, value, sample_count FROM metric WHERE series_id = ? AND record_id >= ? AND value IS NOT NULL"""
+_NUMBERS = "SELECT record_id, value FROM metric WHERE series_id = ? AND record_id >= ? AND value IS NOT NULL"
 _SAMPLES = """
 SELECT record_id, value FROM repeated_sample WHERE series_id = ? AND record_id >= ? AND value IS NOT NULL
 ORDER BY record_id, position"""
@@ -48,9 +49,9 @@ class Wanted(NamedTuple):
     environment_class: str | None = None
     all_epochs: bool = False
     judged_only: bool = False
-    samples: bool = True
 
 
+_Read = TypeVar("_Read", Series, Column)
 Part = tuple[str, int]
 """Environment class and epoch: points of different parts are not compared."""
 Heads = dict[Part, dict[int, Row]]
@@ -122,6 +123,18 @@ class Reader:
 
     def iter_series(self, cases: Iterable[str] | None, wanted: Wanted) -> Iterator[Series]:
         """The series of all cases whose names match, by name."""
+        return self._case_by_case(cases, wanted, self._of_case)
+
+    def iter_columns(self, cases: Iterable[str] | None, wanted: Wanted) -> Iterator[Column]:
+        """The same without points and samples, in half the time."""
+        return self._case_by_case(cases, wanted, self._columns_of_case)
+
+    def _case_by_case(
+        self,
+        cases: Iterable[str] | None,
+        wanted: Wanted,
+        read: Callable[[str, Sequence[CaseRow], Epochs, Wanted], Iterator[_Read]],
+    ) -> Iterator[_Read]:
         with self._database.reading():
             names = read_names(self._database)
             epochs = read_epochs(self._database, names)
@@ -129,7 +142,7 @@ class Reader:
         for key in sorted(groups):
             # A transaction for each, so that whoever takes the series may write in between.
             with self._database.reading():
-                found = list(self._of_case(key, groups[key], epochs, wanted))
+                found = list(read(key, groups[key], epochs, wanted))
             yield from found
 
     def _groups(self, cases: Iterable[str] | None, names: CaseNames) -> dict[str, list[CaseRow]]:
@@ -154,13 +167,27 @@ class Reader:
             for identity, series_ids, direction in self._series_rows(ids, wanted.metrics) if heads else ():
                 if wanted.judged_only and direction is None:
                     continue
-                rows_of_values = self._all(_VALUES, series_ids, first)
-                if wanted.samples:
-                    values = self._values(rows_of_values)
-                    values |= self._samples(values, series_ids, first)
-                else:
-                    values = {record: (value, ()) for record, value, _ in rows_of_values}
+                values = self._values(self._all(_VALUES, series_ids, first))
+                values |= self._samples(values, series_ids, first)
                 yield from _make_series(key, told, identity, direction, values, heads)
+
+    def _columns_of_case(
+        self, key: str, rows: Sequence[CaseRow], epochs: Epochs, wanted: Wanted
+    ) -> Iterator[Column]:
+        for told, ids in _kinds(rows):
+            last = self._repeated(ids)
+            heads = self._heads(key, self._all(_OF_CASE, ids, wanted.since), last, epochs, wanted)
+            first = min((min(records) for records in heads.values()), default=0)
+            # Made once for all metrics of the case, most of which have a value in every record.
+            parts = [(part, tuple(heads[part]), tuple(heads[part].values())) for part in sorted(heads)]
+            for identity, series_ids, direction in self._series_rows(ids, wanted.metrics) if heads else ():
+                if wanted.judged_only and direction is None:
+                    continue
+                values: dict[int, float] = dict(self._all(_NUMBERS, series_ids, first))
+                for part, numbers, fields in parts:
+                    column = _make_column((key, *told, *identity, *part), direction, numbers, fields, values)
+                    if column.values:
+                        yield column
 
     def _heads(
         self, key: str, rows: list[Row], last: dict[int, int], epochs: Epochs, wanted: Wanted
@@ -246,6 +273,20 @@ def _make_series(
                 epoch=epoch,
                 points=tuple(points),
             )
+
+
+def _make_column(
+    names: tuple[Any, ...],
+    direction: Direction | None,
+    numbers: Sequence[int],
+    fields: Sequence[Row],
+    values: dict[int, float],
+) -> Column:
+    found: list[Any] = list(map(values.get, numbers))
+    if None in found:
+        present = [position for position, value in enumerate(found) if value is not None]
+        found, fields = [found[position] for position in present], [fields[position] for position in present]
+    return Column._make((*names, direction, found, fields))
 
 
 def _kinds(rows: Sequence[CaseRow]) -> Iterator[tuple[tuple[str, str], list[int]]]:

@@ -171,7 +171,7 @@ finding = Table(
     *map(_text, ("last_good", "first_bad", "at_record", "at_time", "found_at", "found_in")),
     Column("suspects", Text),
     *map(_text, ("state", "fixed_at")),
-    _reference("stands"),
+    *map(_reference, ("stands", "found_after")),
     Index("finding_of_case", "case_key"),
 )
 

@@ -1,5 +1,6 @@
 """What is read from the history: the values of one metric of one case, one after the other."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -41,6 +42,26 @@ class Series:
     @property
     def values(self) -> tuple[float, ...]:
         return tuple(point.value for point in self.points)
+
+
+class Column(NamedTuple):
+    """A series for who looks at thousands of them: its values, and beside each what its point has of its record."""
+
+    case_key: str
+    version: str
+    variant: str
+    metric: str
+    unit: str
+    environment_class: str
+    epoch: int
+    direction: Direction | None
+    values: list[float]
+    fields: Sequence[tuple[str, ...]]
+    """The fields of `Point` after its samples. Shared by the metrics of a case, so they are the same object."""
+
+    def points(self) -> list[Point]:
+        """The points, without samples."""
+        return [Point(value, (), *fields) for value, fields in zip(self.values, self.fields, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from paceline.history.names import matcher, read_names
 from paceline.history.prune import Pruned, prune, vacuum
 from paceline.history.query import TIMEOUT_S, Answer, query
 from paceline.history.reader import Reader, Wanted, since_text
-from paceline.history.series import Epoch, Series
+from paceline.history.series import Column, Epoch, Series
 from paceline.history.session_info import Added, SessionInfo
 from paceline.history.sessions import (
     environment_data,
@@ -105,14 +105,17 @@ class Store:
         since: str | None = None,
         all_epochs: bool = False,
         judged_only: bool = False,
-        samples: bool = True,
     ) -> Iterator[Series]:
         """All series whose case and metric match one of the names or globs, in the order of the names.
 
-        `judged_only`: of metrics that have a direction. Without `samples` a point has its value only, a third faster.
+        `judged_only`: of metrics that have a direction.
         """
-        wanted = Wanted(metrics, since_text(since), None, all_epochs, judged_only, samples)
+        wanted = Wanted(metrics, since_text(since), None, all_epochs, judged_only)
         return self._reader.iter_series(cases, wanted)
+
+    def iter_columns(self, *, cases: Iterable[str] | None = None) -> Iterator[Column]:
+        """The series of all metrics that have a direction, in half the time that their points take."""
+        return self._reader.iter_columns(cases, Wanted(judged_only=True))
 
     def cases(self, pattern: str | None = None) -> list[str]:
         """The names that the cases with records go by, sorted."""

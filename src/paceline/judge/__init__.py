@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from paceline.judge.detector import Detector as Detector
     from paceline.judge.detector import change_points_of_many as change_points_of_many
     from paceline.judge.discoveries import select_discoveries as select_discoveries
+    from paceline.judge.suspicion import Suspicion as Suspicion
+    from paceline.judge.suspicion import suspect_tail as suspect_tail
 
 # Looked up when first used: `requirements` is needed by every session, numpy only by the statistics.
 _HOME = {
@@ -26,6 +28,8 @@ _HOME = {
     "Detector": "detector",
     "change_points_of_many": "detector",
     "select_discoveries": "discoveries",
+    "Suspicion": "suspicion",
+    "suspect_tail": "suspicion",
 }
 
 

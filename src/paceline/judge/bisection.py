@@ -7,18 +7,21 @@ is the one whose value says most about the culprit. The derivation is in docs/st
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from paceline.errors import PacelineError
-from paceline.judge.intervals import Floats
+from paceline.judge.intervals import Floats, Integers
 
-_MEAN_WEIGHT = 0.01  # What is known of a level beforehand is worth this many measurements.
+# What is known of a level beforehand, in measurements: to say whether there is a difference, and then where it begins.
+_UNKNOWN, _KNOWN = 0.01, 0.3
 _NOISE_WEIGHT = 0.1
-_UNREPRODUCIBLE = 0.1  # How likely it is, beforehand, that good and bad do not differ at all.
+_UNREPRODUCIBLE = 0.15  # How likely it is, beforehand, that good and bad do not differ at all.
 _HOPELESS = 0.8  # Small differences can never be ruled out; from here on the search is not worth its runs.
 _CLIP = 4.0
 _FEW = 10  # With fewer values of the two ends, their noise cannot be told from spikes.
+_TINY = 1e-9
 _GRID = np.linspace(-8.0, 8.0, 65)
 
 
@@ -104,46 +107,31 @@ class Bisection:
 
     def _learn(self) -> None:
         good, bad, commits, values = self._standardised()
-        counts = np.bincount(commits, minlength=self.count).astype(float)
-        sums = np.bincount(commits, weights=values, minlength=self.count).astype(float)
-        before, before_sum = _exclusive(counts), _exclusive(sums)
-        self._good_count = len(good) + before
-        self._bad_count = len(bad) + counts.sum() - before
-        good_sum, bad_sum = good.sum() + before_sum, bad.sum() + sums.sum() - before_sum
-        self._good_mean = good_sum / (self._good_count + _MEAN_WEIGHT)
-        self._bad_mean = bad_sum / (self._bad_count + _MEAN_WEIGHT)
-        squares = float(good @ good + bad @ bad + values @ values)
-        total = len(good) + len(bad) + len(values)
-        scatter = _NOISE_WEIGHT + squares - good_sum * self._good_mean - bad_sum * self._bad_mean
-        evidence = -0.5 * (
-            np.log1p(self._good_count / _MEAN_WEIGHT) + np.log1p(self._bad_count / _MEAN_WEIGHT)
-        ) - (_NOISE_WEIGHT + total / 2) * np.log(scatter)
-        everything = float(good.sum() + bad.sum() + values.sum())
-        alike_scatter = _NOISE_WEIGHT + squares - everything**2 / (total + _MEAN_WEIGHT)
-        alike = -0.5 * math.log1p(total / _MEAN_WEIGHT) - (_NOISE_WEIGHT + total / 2) * math.log(
-            alike_scatter
-        )
-        self._alike_mean = np.array([everything / (total + _MEAN_WEIGHT)])
-        self._alike_spread = np.array(
-            [math.sqrt(alike_scatter / (2 * _NOISE_WEIGHT + total) * (1 + 1 / total))]
-        )
-        self._noise_variance = scatter / (2 * _NOISE_WEIGHT + total)
-        self._weigh(evidence, alike)
+        self._seen = _Seen.of(good, bad, commits, values, self.count)
+        apart = abs(float(np.median(bad)) - float(np.median(good)))
+        # The prior of a level is as wide as they lie apart: what is huge in units of the noise is no surprise.
+        self._fit = self._seen.fit(min(_KNOWN, 1.2 / max(apart * apart, 1.0)))
+        # One value's worth of evidence is left out, as the scale to clip by was learned from the same values.
+        told = 1 - 1 / (len(good) + len(bad) + len(values))
+        self._posterior = self._chance_to_differ() * _shares(told * self._fit.evidence)
 
-    def _weigh(self, evidence: Floats, alike: float) -> None:
-        evidence = evidence + math.log((1 - _UNREPRODUCIBLE) / self.count)
-        alike += math.log(_UNREPRODUCIBLE)
-        highest = max(float(evidence.max()), alike)
-        weights = np.exp(evidence - highest)
-        self._posterior = weights / (float(weights.sum()) + math.exp(alike - highest))
+    def _chance_to_differ(self) -> float:
+        """How likely good and bad differ; before anything is known about their size, small differences are rare."""
+        self._alike = self._seen.fit_alike(_UNKNOWN)
+        evidence = self._seen.fit(_UNKNOWN).evidence
+        highest = float(evidence.max())
+        differ = highest + math.log(float(np.exp(evidence - highest).mean()))
+        odds = math.log(_UNREPRODUCIBLE / (1 - _UNREPRODUCIBLE)) + float(self._alike.evidence[0]) - differ
+        return 1 / (1 + math.exp(min(odds, 700.0)))
 
-    def _standardised(self) -> tuple[Floats, Floats, "np.ndarray[tuple[int], np.dtype[np.intp]]", Floats]:
+    def _standardised(self) -> tuple[Floats, Floats, Integers, Floats]:
         """All values around 0 in units of their noise, spikes clipped."""
         good, bad = np.array(self._good), np.array(self._bad)
         commits = np.array([commit for commit, _ in self._values], dtype=np.intp)
         values = np.array([value for _, value in self._values], dtype=float)
         ends = (float(np.median(good)), float(np.median(bad)))
-        scale = _deviation(good - ends[0], bad - ends[1], abs(ends[1] - ends[0]))
+        largest = max(float(np.abs(part).max(initial=0.0)) for part in (good, bad, values))
+        scale = max(_deviation(good - ends[0], bad - ends[1], abs(ends[1] - ends[0])), _TINY * largest)
         reach = _CLIP * scale if len(good) + len(bad) >= _FEW else math.inf
         low, high = min(ends) - reach, max(ends) + reach
         middle = sum(ends) / 2
@@ -152,21 +140,86 @@ class Bisection:
 
     def _information(self) -> Floats:
         """For each commit, the entropy of its predicted value less the entropy it keeps when the culprit is known."""
-        spread = np.sqrt(self._noise_variance)
-        good_spread = spread * np.sqrt(1 + 1 / (self._good_count + _MEAN_WEIGHT))
-        bad_spread = spread * np.sqrt(1 + 1 / (self._bad_count + _MEAN_WEIGHT))
-        grid = _GRID * float(spread.max()) + float(self._good_mean.mean() + self._bad_mean.mean()) / 2
-        weights = self._posterior
-        alike = (1 - float(weights.sum())) * _density(grid, self._alike_mean, self._alike_spread)[0]
-        if_good = weights[:, None] * _density(grid, self._good_mean, good_spread)
-        if_bad = weights[:, None] * _density(grid, self._bad_mean, bad_spread)
+        fit, weights = self._fit, self._posterior
+        grid = _GRID * float(fit.spread.max()) + float(fit.good_mean.mean() + fit.bad_mean.mean()) / 2
+        alike = (1 - float(weights.sum())) * _density(grid, self._alike.good_mean, self._alike.good_spread)[0]
+        if_good = weights[:, None] * _density(grid, fit.good_mean, fit.good_spread)
+        if_bad = weights[:, None] * _density(grid, fit.bad_mean, fit.bad_spread)
         # Commit i is bad under the hypotheses 0…i, and good under the rest.
         mixture = np.cumsum(if_bad, axis=0) + if_good.sum(axis=0) - np.cumsum(if_good, axis=0) + alike
         step = float(grid[1] - grid[0])
         entropy: Floats = -(mixture * np.log(np.maximum(mixture, 1e-300))).sum(axis=1) * step
-        known_bad, known_good = weights * np.log(bad_spread), weights * np.log(good_spread)
+        known_bad, known_good = weights * np.log(fit.bad_spread), weights * np.log(fit.good_spread)
         known: Floats = np.cumsum(known_bad) + known_good.sum() - np.cumsum(known_good)
         return entropy - known
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Fit:
+    """What is known of the levels and the noise under each hypothesis, and its log evidence."""
+
+    evidence: Floats
+    good_mean: Floats
+    bad_mean: Floats
+    good_spread: Floats
+    bad_spread: Floats
+    spread: Floats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """Numbers and sums of the values that are good and bad, for each possible culprit."""
+
+    good_count: Floats
+    bad_count: Floats
+    good_sum: Floats
+    bad_sum: Floats
+    squares: float
+
+    @classmethod
+    def of(cls, good: Floats, bad: Floats, commits: Integers, values: Floats, count: int) -> "_Seen":
+        counts = np.bincount(commits, minlength=count).astype(float)
+        sums = np.bincount(commits, weights=values, minlength=count).astype(float)
+        before, before_sum = _exclusive(counts), _exclusive(sums)
+        return cls(
+            good_count=len(good) + before,
+            bad_count=len(bad) + counts.sum() - before,
+            good_sum=good.sum() + before_sum,
+            bad_sum=bad.sum() + sums.sum() - before_sum,
+            squares=float(good @ good + bad @ bad + values @ values),
+        )
+
+    def fit(self, weight: float) -> _Fit:
+        """Normal values with conjugate priors: a level is known beforehand as well as from `weight` measurements."""
+        good_mean = self.good_sum / (self.good_count + weight)
+        bad_mean = self.bad_sum / (self.bad_count + weight)
+        scatter = _NOISE_WEIGHT + self.squares - self.good_sum * good_mean - self.bad_sum * bad_mean
+        total = self.good_count + self.bad_count
+        occam = np.log1p(self.good_count / weight) + np.log1p(self.bad_count / weight)
+        spread = np.sqrt(scatter / (2 * _NOISE_WEIGHT + total))
+        return _Fit(
+            evidence=-0.5 * occam - (_NOISE_WEIGHT + total / 2) * np.log(scatter),
+            good_mean=good_mean,
+            bad_mean=bad_mean,
+            good_spread=spread * np.sqrt(1 + 1 / (self.good_count + weight)),
+            bad_spread=spread * np.sqrt(1 + 1 / (self.bad_count + weight)),
+            spread=spread,
+        )
+
+    def fit_alike(self, weight: float) -> _Fit:
+        """The same if there is one level only: nothing is bad."""
+        nothing = np.zeros(1)
+        total, everything = self.good_count[:1] + self.bad_count[:1], self.good_sum[:1] + self.bad_sum[:1]
+        alike = _Seen(
+            good_count=total, bad_count=nothing, good_sum=everything, bad_sum=nothing, squares=self.squares
+        )
+        return alike.fit(weight)
+
+
+def _shares(evidence: Floats) -> Floats:
+    weights: Floats = np.exp(evidence - evidence.max())
+    shares: Floats = weights / weights.sum()
+    return shares
 
 
 def _exclusive(values: Floats) -> Floats:

@@ -9,25 +9,23 @@ A p-value is that of the largest of all scores of a series without changes: it a
 derivation and measured error rates are in docs/statistics.md.
 """
 
-import bisect
-import itertools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from paceline.judge.intervals import SHORTEST_SEGMENT, Floats, Integers, intervals
-from paceline.judge.level_shifts import LevelShifts
+from paceline.judge.calm import calmed, long_run_deviation
+from paceline.judge.confirmation import confirm
+from paceline.judge.intervals import LONGEST_SERIES, SHORTEST_SEGMENT, Floats, intervals
 
-_WINDOW = 11
 _SHORTEST_SERIES = 2 * SHORTEST_SEGMENT + 2
-_CLIP = 2.5  # In robust standard deviations; 2 % less efficient than no clipping on gaussian noise.
-_SCREEN = 0.85  # The first look lets pass what the second, sharper one decides.
-_ALARMS_PER_POINT = 5e-4
-_WEEK = 7
-_TINY = 1e-12
+_HOP = LONGEST_SERIES * 3 // 4
+_INSIDE = (LONGEST_SERIES - _HOP) // 2
+_SAME_PLACE = 5
+_SCREEN = 0.75  # The first look lets pass what the second, sharper one decides.
+_ALARMS_PER_POINT = 4e-4
 _LARGEST = 1e300
 _LARGEST_EXPONENT = math.log(_LARGEST)
 
@@ -41,23 +39,68 @@ class ChangePoint:
     p_value: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shift:
+    """A change of level within one window, with how sure it is."""
+
+    index: int
+    effect: float
+    score: float
+
+
 def change_points(values: Iterable[float]) -> tuple[ChangePoint, ...]:
     """The points at which a series of finite numbers changes its level, in order."""
     series = np.asarray(tuple(values) if not isinstance(values, np.ndarray) else values, dtype=float)
-    length = len(series)
-    if length < _SHORTEST_SERIES:
-        return ()
+    return joined([shifts_within(series, begin, end) for begin, end in windows(len(series))], len(series))
+
+
+def windows(length: int) -> list[tuple[int, int]]:
+    """The parts of a series that are judged by themselves: the whole of one that is not very long.
+
+    They overlap. All but the last are the same however much longer the series grows.
+    """
+    count = max(math.ceil((length - LONGEST_SERIES) / _HOP), 0)
+    return [(k * _HOP, min(k * _HOP + LONGEST_SERIES, length)) for k in range(count + 1)]
+
+
+def joined(found: Sequence[Sequence[Shift]], length: int) -> tuple[ChangePoint, ...]:
+    """The changes of all windows: where two overlap, each speaks for the half that lies deeper inside of it."""
+    shifts: list[Shift] = []
+    begin = -1
+    for number, part in enumerate(found):
+        border = (number + 1) * _HOP + _INSIDE if number < len(found) - 1 else length + _SAME_PLACE
+        shifts += [shift for shift in part if begin < shift.index < border - _SAME_PLACE]
+        # Where the halves meet, a change may be seen on either side: the one that saw more speaks.
+        begin = border + _SAME_PLACE
+        both = (part, found[number + 1]) if number < len(found) - 1 else ()
+        seen = [[shift for shift in side if abs(shift.index - border) <= _SAME_PLACE] for side in both]
+        shifts += sorted(seen, key=len)[-1] if seen else []
+    return tuple(
+        ChangePoint(index=shift.index, effect=shift.effect, p_value=p_value(shift.score, length))
+        for shift in shifts
+    )
+
+
+def shifts_within(values: Floats, begin: int, end: int) -> list[Shift]:
+    """The changes of level in a part of a series."""
+    series = values[begin:end]
+    if len(series) < _SHORTEST_SERIES:
+        return []
     ratios = bool(series.min() > 0)
-    clipped, scale = _clip(np.log(series) if ratios else _within_one(series))
+    calm, scale = calmed(np.log(series) if ratios else _within_one(series))
     if scale == 0:
-        return ()
-    calm = _without_weekdays(clipped, scale)
-    calm = calm - calm[length // 2]
-    candidates = _candidates(calm, scale)
-    if not candidates:
-        return ()
-    shifts = LevelShifts(calm)
-    return _described(_confirmed(shifts, candidates, length), shifts, series, ratios=ratios)
+        return []
+    steps = confirm(calm, _candidates, _threshold(len(series)))
+    growths = [scale * jump for jump in steps.jumps]
+    edges = steps.edges
+    effects = [
+        math.expm1(min(growth, _LARGEST_EXPONENT)) if ratios else _relative(series[a:b], series[b:c])
+        for a, b, c, growth in zip(edges, edges[1:], edges[2:], growths, strict=False)
+    ]
+    return [
+        Shift(index=begin + index, effect=effect, score=score)
+        for (index, score), effect in zip(steps.scores.items(), effects, strict=True)
+    ]
 
 
 def _within_one(series: Floats) -> Floats:
@@ -74,8 +117,8 @@ def p_value(score: float, length: int) -> float:
 
 
 def _searched(length: int) -> float:
-    # Fitted to the simulated maximum over all intervals, for 30 to 1,000 points; see docs/statistics.md.
-    return 0.16 * length * math.log(length)
+    # Fitted to the best scores of simulated series of 20 to 900 points; see docs/statistics.md.
+    return 10 + 0.05 * length
 
 
 @lru_cache(maxsize=1024)
@@ -85,129 +128,20 @@ def _threshold(length: int) -> float:
     return math.sqrt(2 * math.log(_searched(length) / -math.log1p(-chance)))
 
 
-def _clip(series: Floats) -> tuple[Floats, float]:
-    """The series with spikes cut to the neighbourhood of its running median, and its robust standard deviation."""
-    length = len(series)
-    windows = series[_window_indices(length)]
-    windows.sort(axis=1)
-    medians = windows[:, windows.shape[1] // 2]
-    distances = np.abs(series - medians)
-    distances.sort()
-    # 1.4826 for the median of a normal distribution, and 6 % for being close to a median of its own window.
-    scale = 1.57 * float(distances[length // 2]) or 2 * float(distances.mean())
-    if scale <= _TINY * max(1.0, float(np.abs(series).max())):
-        return _step_like(series, medians)
-    reach = _CLIP * scale
-    return np.minimum(np.maximum(series, medians - reach), medians + reach), scale
-
-
-def _step_like(series: Floats, medians: Floats) -> tuple[Floats, float]:
-    """A series without noise: its running medians, with a noise so small that every lasting step counts."""
-    spread = float(medians.max() - medians.min())
-    return medians.copy(), spread * 1e-6
-
-
-@lru_cache(maxsize=64)
-def _window_indices(length: int) -> Integers:
-    """For each point its neighbours; at the ends the series is mirrored."""
-    half = min(_WINDOW, length - 1 if length % 2 == 0 else length - 2) // 2
-    indices: Integers = np.abs(np.arange(length)[:, None] + np.arange(-half, half + 1)[None, :])
-    beyond = indices >= length
-    indices[beyond] = 2 * (length - 1) - indices[beyond]
-    return indices
-
-
-def _difference_variance(series: Floats, lag: int, scale: float) -> float:
-    differences = series[lag:] - series[:-lag]
-    np.multiply(differences, differences, out=differences)
-    return float(np.minimum(differences, (5 * scale) ** 2, out=differences).mean())
-
-
-def _without_weekdays(series: Floats, scale: float) -> Floats:
-    """The series less its weekly pattern, if points a week apart are clearly more alike than neighbours."""
-    length = len(series)
-    if length < 5 * _WEEK:
-        return series
-    near = min(_difference_variance(series, 1, scale), _difference_variance(series, 2, scale))
-    if _difference_variance(series, _WEEK, scale) > 0.75 * near:
-        return series
-    sums = np.concatenate(([0.0], np.cumsum(series)))
-    rest = series[3 : length - 3] - (sums[_WEEK:] - sums[:-_WEEK]) / _WEEK
-    pattern = np.array([np.median(rest[(day - 3) % _WEEK :: _WEEK]) for day in range(_WEEK)])
-    return series - np.resize(pattern - pattern.mean(), length)
-
-
-def _long_run_deviation(series: Floats, scale: float) -> float:
-    """Standard deviation of many points' sum, per root of their number; from differences, which steps hardly touch."""
-    neighbours = _difference_variance(series, 1, scale)
-    if neighbours <= 0:
-        return scale
-    correlation = min(max(_difference_variance(series, 2, scale) / neighbours - 1, 0.0), 0.9)
-    return math.sqrt(neighbours * (1 + correlation) / 2) / (1 - correlation)
-
-
-def _candidates(series: Floats, scale: float) -> list[int]:
+def _candidates(series: Floats) -> list[int]:
     """Splits that stand out, best first, no two in one interval."""
     length = len(series)
-    looked_at = intervals(length)
-    scores = looked_at.scores(np.concatenate(([0.0], np.cumsum(series))))
-    best = looked_at.best(scores)
-    needed = _SCREEN * _threshold(length) * _long_run_deviation(series, scale)
-    outstanding = np.flatnonzero(best >= needed)
-    chosen: list[int] = []
-    for interval in outstanding[np.argsort(-best[outstanding])].tolist():
-        begin, end = looked_at.bounds[interval]
-        next_chosen = bisect.bisect_right(chosen, begin)
-        if next_chosen == len(chosen) or chosen[next_chosen] >= end:
-            bisect.insort(chosen, looked_at.split_of(interval, scores))
-    return chosen
-
-
-def _confirmed(shifts: LevelShifts, steps: list[int], length: int) -> dict[int, float]:
-    """Steps that hold against the noise between the others, with their scores; the weakest goes first."""
-    needed = _threshold(length) ** 2
-    moves = 0
-    while steps:
-        edges = [0, *steps, length]
-        variance, correlation = shifts.noise(edges)
-        found = [shifts.best_step(edges[i], edges[i + 2], correlation) for i in range(len(steps))]
-        weakest = min(range(len(steps)), key=lambda i: found[i][1])
-        if found[weakest][1] < needed * variance:
-            del steps[weakest]
-            continue
-        moved = [place for place, _ in found]
-        if moved != steps and moves < 3 and _apart(moved):
-            steps, moves = moved, moves + 1
-            continue
-        drifts = [
-            i
-            for i, step in enumerate(steps)
-            if shifts.is_drift(edges[i], edges[i + 2], step, correlation, found[i][1], needed * variance)
-        ]
-        if not drifts:
-            scale = variance or _TINY
-            return {step: math.sqrt(found[i][1] / scale) for i, step in enumerate(steps)}
-        del steps[min(drifts, key=lambda i: found[i][1])]
-    return {}
-
-
-def _apart(steps: list[int]) -> bool:
-    return all(right - left >= SHORTEST_SEGMENT for left, right in itertools.pairwise(steps))
-
-
-def _described(
-    scores: dict[int, float], shifts: LevelShifts, series: Floats, *, ratios: bool
-) -> tuple[ChangePoint, ...]:
-    edges = [0, *scores, len(series)]
-    described = []
-    for i, (step, score) in enumerate(scores.items()):
-        if ratios:
-            growth = shifts.mean(step, edges[i + 2]) - shifts.mean(edges[i], step)
-            effect = math.expm1(min(growth, _LARGEST_EXPONENT))
-        else:
-            effect = _relative(series[edges[i] : step], series[step : edges[i + 2]])
-        described.append(ChangePoint(index=step, effect=effect, p_value=p_value(score, len(series))))
-    return tuple(described)
+    looked_at = intervals()
+    scores, best = looked_at.scores(np.concatenate(([0.0], np.cumsum(series)))[::-1])
+    outstanding = np.flatnonzero(best >= _SCREEN * _threshold(length) * long_run_deviation(series))
+    begin, end = looked_at.reaches[outstanding], looked_at.ends[outstanding]
+    chosen = []
+    while len(outstanding):
+        split = looked_at.split_of(int(outstanding[best[outstanding].argmax()]), scores)
+        chosen.append(length - split)
+        without = np.flatnonzero((begin <= split) | (end >= split))
+        outstanding, begin, end = outstanding[without], begin[without], end[without]
+    return sorted(chosen)
 
 
 def _relative(before: Floats, after: Floats) -> float:

@@ -2,14 +2,16 @@
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 SHORTEST_SEGMENT = 3
+LONGEST_SERIES = 1024
 _SHORTEST_INTERVAL = 2 * SHORTEST_SEGMENT + 2
-_SHRINK = 1.5  # Each length is this much shorter than the one before; neighbours of a length overlap by half.
+_GROWTH = 1.5  # Each length is this much longer than the one before; neighbours of a length overlap by half.
+_SPLITS = 128
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.intp]
@@ -19,8 +21,8 @@ Integers = NDArray[np.intp]
 class Intervals:
     """Every split of every interval, flat: all are weighed by a handful of array operations.
 
-    With S the cumulated sums, `weight_end · S[end] − weight_middle · S[middle] + weight_begin · S[begin]` is the
-    difference of the means on both sides of `middle`, in units of its own standard error, times the noise.
+    Places are counted from the end of the series, and intervals sorted by how long a series must be to hold them. So
+    one table serves series of every length, and the newest points are always looked at in intervals of every length.
     """
 
     begin: Integers
@@ -30,37 +32,39 @@ class Intervals:
     weight_middle: Floats
     weight_end: Floats
     first_split: Integers
-    bounds: tuple[tuple[int, int], ...]
+    reaches: Integers
+    ends: Integers
 
-    def scores(self, sums: Floats) -> Floats:
-        """How far the two sides of each split lie apart, in units of the noise."""
-        scores = self.weight_end * sums[self.end]
-        scores -= self.weight_middle * sums[self.middle]
-        scores += self.weight_begin * sums[self.begin]
-        return np.abs(scores, out=scores)
+    def scores(self, from_end: Floats) -> tuple[Floats, Floats]:
+        """How far the two sides of each split lie apart, in units of the noise, and the best of each interval.
 
-    def best(self, scores: Floats) -> Floats:
-        """The best score of each interval."""
-        return np.maximum.reduceat(scores, self.first_split)
+        With S the cumulated sums, read from the end, `weight_end · S[end] − weight_middle · S[middle] + weight_begin ·
+        S[begin]` is the difference of the means on both sides, in units of its own standard error, times the noise.
+        """
+        count = int(np.searchsorted(self.reaches, len(from_end) - 1, side="right"))
+        splits = int(self.first_split[count])
+        scores = self.weight_end[:splits] * from_end[self.end[:splits]]
+        scores -= self.weight_middle[:splits] * from_end[self.middle[:splits]]
+        scores += self.weight_begin[:splits] * from_end[self.begin[:splits]]
+        np.abs(scores, out=scores)
+        return scores, np.maximum.reduceat(scores, self.first_split[:count])
 
     def split_of(self, interval: int, scores: Floats) -> int:
-        """Where the interval is best split."""
-        first = int(self.first_split[interval])
-        begin, end = self.bounds[interval]
-        count = end - begin - 2 * SHORTEST_SEGMENT + 1
-        return int(self.middle[first + int(scores[first : first + count].argmax())])
+        """Where the interval is best split, counted from the end."""
+        first, last = self.first_split[interval : interval + 2].tolist()
+        return int(self.middle[first + int(scores[first:last].argmax())])
 
 
-@lru_cache(maxsize=64)
-def intervals(length: int) -> Intervals:
-    """The intervals to look at in a series of this length (the same for each, so they are made once)."""
-    bounds = tuple(bound for size in _sizes(length) for bound in _placed(size, length))
-    splits = [np.arange(b + SHORTEST_SEGMENT, e - SHORTEST_SEGMENT + 1) for b, e in bounds]
+@cache
+def intervals() -> Intervals:
+    """The intervals to look at."""
+    bounds = sorted(bound for size in _sizes() for bound in _placed(size))
+    splits = [_splits(begin, end) for begin, end in bounds]
     counts = [len(part) for part in splits]
     middle = np.concatenate(splits)
-    begin = np.repeat([b for b, _ in bounds], counts)
-    end = np.repeat([e for _, e in bounds], counts)
-    before, after = (middle - begin).astype(float), (end - middle).astype(float)
+    begin = np.repeat([begin for begin, _ in bounds], counts)
+    end = np.repeat([end for _, end in bounds], counts)
+    before, after = (begin - middle).astype(float), (middle - end).astype(float)
     weight_end = np.sqrt(before / (after * (before + after)))
     weight_begin = np.sqrt(after / (before * (before + after)))
     return Intervals(
@@ -70,22 +74,26 @@ def intervals(length: int) -> Intervals:
         weight_begin=weight_begin,
         weight_middle=weight_begin + weight_end,
         weight_end=weight_end,
-        first_split=np.concatenate(([0], np.cumsum(counts)[:-1])),
-        bounds=bounds,
+        first_split=np.concatenate(([0], np.cumsum(counts))),
+        reaches=np.array([begin for begin, _ in bounds]),
+        ends=np.array([end for _, end in bounds]),
     )
 
 
-def _sizes(length: int) -> list[int]:
-    sizes, size = [], float(length)
-    while size >= _SHORTEST_INTERVAL:
-        sizes.append(int(size))
-        size /= _SHRINK
+def _sizes() -> list[int]:
+    sizes, size = [], float(_SHORTEST_INTERVAL)
+    while size <= LONGEST_SERIES:
+        sizes.append(math.floor(size))
+        size *= _GROWTH
     return sizes
 
 
-def _placed(size: int, length: int) -> list[tuple[int, int]]:
-    """Intervals of one size, evenly over the series; the last ends where it ends."""
-    room = length - size
-    steps = max(1, math.ceil(2 * room / size))
-    begins = sorted({round(i * room / steps) for i in range(steps + 1)})
-    return [(begin, begin + size) for begin in begins]
+def _splits(begin: int, end: int) -> Integers:
+    """Where to split an interval: everywhere, or at some places of a long one, as they are refined later."""
+    stride = max((begin - end) // _SPLITS, 1)
+    return np.arange(begin - SHORTEST_SEGMENT, end + SHORTEST_SEGMENT - 1, -stride)
+
+
+def _placed(size: int) -> list[tuple[int, int]]:
+    """Intervals of one size, as the distances of their begin and end from the end of the series."""
+    return [(end + size, end) for end in range(0, LONGEST_SERIES - size + 1, size // 2)]

@@ -8,8 +8,9 @@ from typing import Any
 
 from paceline.config.load import Loaded
 from paceline.errors import ConfigError, Problem, SelectionError
-from paceline.model import Plan
+from paceline.model import Plan, Setting
 from paceline.plan.cases import Built, CaseBuilder
+from paceline.plan.commands import SEARCH_PATH
 from paceline.plan.directories import NAMES, Directories, find_directories, viewer_url
 from paceline.plan.drafts import Draft, draft_cases
 from paceline.plan.expansion import Expansion
@@ -32,6 +33,7 @@ def make_plan(
     exclude: Sequence[str] = (),
     shard: tuple[int, int] | None = None,
     environ: Mapping[str, str] | None = None,
+    setting: Setting | None = None,
 ) -> Plan:
     """All that a session of this name would do; ConfigError holds every problem of the selected cases.
 
@@ -39,15 +41,16 @@ def make_plan(
     """
     environ = os.environ if environ is None else environ
     check_session_name(session)
-    expansion = Expansion(loaded, environ, NAMES)
+    python = {"python": setting.python} if setting and setting.python else {}
+    expansion = Expansion(loaded, environ, {**NAMES, **python}, setting)
     problems = [*loaded.problems]
     directories = find_directories(expansion, session, results_dir, problems)
     drafts, found = draft_cases(expansion)
-    wrong_sinks, warnings = check_sinks(loaded)
-    problems += [*found, *expansion.check_path_names(), *wrong_sinks]
+    problems += [*found, *expansion.check_path_names(), *check_sinks(loaded)]
     notes: list[str] = list(loaded.warnings)
     drafts = _choose(drafts, only, exclude, shard, notes, is_broken=bool(problems))
-    built = _build(expansion, directories, drafts)
+    marks = {**directories.marks, SEARCH_PATH: environ.get("PATH", os.defpath)}
+    built = _build(expansion, marks, drafts)
     problems += [problem for one in built for problem in one.notes.problems]
     errors = [*(error for one in built for error in one.errors), *unset_in_sinks(loaded)]
     names, values = _secrets(loaded, environ, built)
@@ -67,7 +70,7 @@ def make_plan(
         secret_names=names,
         secret_values=values,
         settings=settings,
-        warnings=(*notes, *warnings, *_missing_files(built)),
+        warnings=(*notes, *_missing_files(built)),
     )
 
 
@@ -96,8 +99,8 @@ def _choose(
     return [by_name[candidate.name] for candidate in chosen]
 
 
-def _build(expansion: Expansion, directories: Directories, drafts: Sequence[Draft]) -> list[Built]:
-    builder = CaseBuilder(expansion, directories.marks)
+def _build(expansion: Expansion, marks: Mapping[str, str], drafts: Sequence[Draft]) -> list[Built]:
+    builder = CaseBuilder(expansion, marks)
     setups = expansion.loaded.config.data_setups
     built = [builder.build_setup(setup, i) for i, setup in enumerate(setups)]
     return built + [builder.build_case(draft) for draft in drafts]

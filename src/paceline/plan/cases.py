@@ -103,6 +103,7 @@ class CaseBuilder:
         mark = self._expansion.loaded.mark(location)
         return {
             "entry": work.name,
+            "variant": self._expansion.setting.variant,
             "version": work.version,
             "script": command.script,
             "argv": command.argv,

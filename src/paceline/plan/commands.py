@@ -17,6 +17,8 @@ from paceline.plan.places import expand_home, normalise
 RESULTS_FLAG = "--benchmark-results-path"
 RESULTS_PATH = "\x00results_path\x00"
 """Stands for the directory of a run's results until the arguments say which it is."""
+SEARCH_PATH = "\x00search_path\x00"
+"""Stands for the user's PATH, which may be another one when a session goes on."""
 DEFAULT_RESULTS_PATH = f"{RUN_DIR}/benchmark_results"
 
 
@@ -113,13 +115,34 @@ class Filling:
         """The whole command."""
         script = self._script(scripts)
         program = self._program(script)
-        args = self._words(self.recipe.args)
-        env = dict(zip(self.recipe.env, self._words(self.recipe.env.values()), strict=True))
-        cwd = self._directory(self.recipe.cwd) if self.recipe.cwd else None
+        args = self._args()
+        env = self._env()
+        cwd = self._directory(self.recipe.cwd) if self.recipe.cwd else self._expansion.setting.repo_dir
         results_path = DEFAULT_RESULTS_PATH
         if takes_results_flag:
             results_path = self._results_path(args, cwd)
         return Command(argv=(*program, *args), env=env, cwd=cwd, results_path=results_path, script=script)
+
+    def _args(self) -> list[str]:
+        """The arguments; those of a setting follow if they begin with a flag, since the last of a flag counts."""
+        args = self._words(self.recipe.args)
+        location = self.recipe.location
+        entries = self._expansion.loaded.config.entries
+        name = entries[int(location[1])].name if location[0] == "entries" else ""
+        others = self._expansion.setting.args.get(name)
+        if others is None:
+            return args
+        return [*args, *others] if others[:1] and others[0].startswith("-") else [*others]
+
+    def _env(self) -> dict[str, str]:
+        setting = self._expansion.setting
+        env = dict(zip(self.recipe.env, self._words(self.recipe.env.values()), strict=True))
+        env |= setting.env
+        if setting.repo_dir is not None:
+            env["PACELINE_REPO"] = setting.repo_dir
+        if setting.path:
+            env["PATH"] = os.pathsep.join((*setting.path, env.get("PATH", SEARCH_PATH)))
+        return env
 
     def _words(self, words: Iterable[Word]) -> list[str]:
         return [word if isinstance(word, str) else self._fill(word) for word in words]
@@ -137,7 +160,7 @@ class Filling:
         if script is None:
             return program
         if not program and script.endswith(".py"):
-            return [sys.executable, script]
+            return [self._expansion.setting.python or sys.executable, script]
         is_file = os.path.isfile(script)  # noqa: PTH113
         if not program and is_file and not os.access(script, os.X_OK):
             self._complain("script", f"{script} is not executable; chmod +x it, or give an 'interpreter'")

@@ -39,7 +39,7 @@ def draft_cases(expansion: Expansion) -> tuple[list[Draft], list[Problem]]:
     undrafted: set[str] = set()
     for position, entry in enumerate(expansion.loaded.config.entries):
         try:
-            drafts.extend(_draft_entry(entry, position))
+            drafts.extend(_draft_entry(entry, position, expansion.setting.params))
         except MatrixError as error:
             location = ("entries", position, "matrix", *error.where)
             problems.append(expansion.problem(location, str(error)))
@@ -51,13 +51,21 @@ def draft_cases(expansion: Expansion) -> tuple[list[Draft], list[Problem]]:
     return drafts, problems
 
 
-def _draft_entry(entry: Entry, position: int) -> Iterator[Draft]:
+def _draft_entry(entry: Entry, position: int, others: Mapping[str, Scalar]) -> Iterator[Draft]:
+    """A draft for each cell; the parameters of a setting change what runs, never what it is called."""
     cells: Sequence[Cell] = [{}]
     if entry.matrix is not None:
         cells = expand(entry.matrix.axes, entry.matrix.include, entry.matrix.exclude)
+    others = {name: value for name, value in others.items() if _takes(entry, name, cells)}
     for params in cells:
         name, key = name_case(entry.name, params), key_case(entry.name, params)
-        yield Draft(name=name, key=key, entry=entry, position=position, params=params)
+        yield Draft(name=name, key=key, entry=entry, position=position, params={**params, **others})
+
+
+def _takes(entry: Entry, name: str, cells: Sequence[Cell]) -> bool:
+    """Whether an entry has the parameter: as an axis, or because its texts ask for it."""
+    texts = (entry.script, entry.command, entry.args, entry.interpreter, entry.cwd, entry.env)
+    return any(name in cell for cell in cells) or any(f"{{matrix.{name}}}" in str(text) for text in texts)
 
 
 def _same_names(drafts: Sequence[Draft], expansion: Expansion) -> list[Problem]:

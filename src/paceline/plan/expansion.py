@@ -13,7 +13,7 @@ from paceline.config.load import Loaded
 from paceline.config.problems import problem_at
 from paceline.config.variables import Unset
 from paceline.errors import Problem
-from paceline.model import Scalar
+from paceline.model import Scalar, Setting
 from paceline.plan.matrix import write_scalar
 from paceline.plan.placeholders import Atom, Template, fill, parse
 from paceline.plan.places import expand_home, normalise
@@ -55,9 +55,16 @@ class Place(NamedTuple):
 class Expansion:
     """Fills templates; data sets and paths are filled where they are defined, once."""
 
-    def __init__(self, loaded: Loaded, environ: Mapping[str, str], names: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        loaded: Loaded,
+        environ: Mapping[str, str],
+        names: Mapping[str, str],
+        setting: Setting | None = None,
+    ) -> None:
         config = loaded.config
         self.loaded = loaded
+        self.setting = setting or Setting()
         self.inside = in_container(environ)
         self._environ = environ
         self._names = names
@@ -89,6 +96,8 @@ class Expansion:
 
     def repo_dir(self, location: Location) -> str:
         """The top of the git working tree around that directory, or the directory itself."""
+        if self.setting.repo_dir is not None:
+            return self.setting.repo_dir
         directory = self.config_dir(location)
         if directory not in self._repositories:
             around = (Path(directory), *Path(directory).parents)

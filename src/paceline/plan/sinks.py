@@ -3,16 +3,16 @@
 from collections.abc import Iterator
 from difflib import get_close_matches
 from importlib.util import find_spec
+from typing import Any
+
+from pydantic import ValidationError
 
 from paceline import plugins
 from paceline.config.load import Loaded
 from paceline.config.problems import problem_at
 from paceline.config.schema import Sink
-from paceline.errors import Problem
+from paceline.errors import MissingExtra, Problem
 from paceline.model import SinkSpec, Source
-
-LATER_SINKS = ("mlflow", "wandb", "slack", "gdrive")
-"""Names that suites use already; a version that has none of them keeps to its own files."""
 
 
 def make_sinks(loaded: Loaded) -> Iterator[SinkSpec]:
@@ -25,6 +25,11 @@ def make_sinks(loaded: Loaded) -> Iterator[SinkSpec]:
             name=sink.name,
             options=sink.options,
             required=sink.required,
+            only=(sink.only,) if isinstance(sink.only, str) else tuple(sink.only),
+            live=sink.live,
+            timeout_s=sink.timeout_s,
+            wait_s=sink.wait_s,
+            memory_bytes=sink.memory,
             blocked=str(unset) if unset else None,
             source=Source(file=mark.file, line=mark.line),
         )
@@ -38,31 +43,67 @@ def unset_in_sinks(loaded: Loaded) -> Iterator[Problem]:
             yield problem_at(mark, loaded.label(unset.path), str(unset))
 
 
-def check_sinks(loaded: Loaded) -> tuple[list[Problem], list[str]]:
-    """Sinks that can only be typing errors, and warnings for those that are yet to come."""
-    problems, warnings = [], []
+def check_sinks(loaded: Loaded) -> list[Problem]:
+    """Sinks that can only be typing errors, that lack packages, or whose options are wrong."""
+    problems: list[Problem] = []
     known = plugins.names("sinks") if loaded.config.sinks else ()
     for i, sink in enumerate(loaded.config.sinks):
-        if sink.type in known or "${" in sink.type:
+        if "${" in sink.type:
             continue
-        if sink.type in LATER_SINKS:
-            warnings.append(
-                f"sink {sink.type!r} is not part of this version; results stay in the session's files"
-            )
-        elif message := _find_fault(sink, known):
-            # Either stands in for the other; where they differ, `type` was written.
-            path = ("sinks", i, "name" if sink.type == sink.name else "type")
+        # Either stands in for the other; where they differ, `type` was written.
+        path = ("sinks", i, "name" if sink.type == sink.name else "type")
+        message = _find_missing(sink) if sink.type in known else _find_fault(sink, known)
+        if message:
             problems.append(problem_at(loaded.mark(path), loaded.label(path), message))
-    return problems, list(dict.fromkeys(warnings))
+        elif sink.type in known and ("sinks", i) not in loaded.unset:
+            problems += _check_options(loaded, sink, i)
+    return problems
+
+
+def _find_missing(sink: Sink) -> str | None:
+    """What to install for one of our own sinks; those of others are imported when they are used."""
+    if not plugins.is_own("sinks", sink.type):
+        return None
+    needs = getattr(plugins.find("sinks", sink.type), "needs", None)
+    if needs is None or _can_import(needs[0]):
+        return None
+    return str(MissingExtra(f"the sink {sink.type}", needs[1]))
+
+
+def _check_options(loaded: Loaded, sink: Sink, i: int) -> Iterator[Problem]:
+    """What the model of one of our own sinks finds wrong; values are not quoted, for they may be secret."""
+    model = (
+        getattr(plugins.find("sinks", sink.type), "Options", None)
+        if plugins.is_own("sinks", sink.type)
+        else None
+    )
+    if model is None:
+        return
+    try:
+        model.model_validate(sink.options)
+    except ValidationError as error:
+        for one in error.errors(include_url=False, include_input=False):
+            path = ("sinks", i, *one["loc"])
+            yield problem_at(loaded.mark(path), loaded.label(path), _explain(one, list(model.model_fields)))
+
+
+def _explain(error: Any, known: list[str]) -> str:
+    if error["type"] == "missing":
+        return "this option is missing"
+    if error["type"] == "extra_forbidden":
+        close = get_close_matches(str(error["loc"][-1]), known, 1)
+        return "unknown option" + (
+            f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
+        )
+    return str(error["msg"]).removeprefix("Input ").removeprefix("Value error, ")
 
 
 def _find_fault(sink: Sink, known: tuple[str, ...]) -> str | None:
     module, colon, attribute = sink.type.partition(":")
     if not colon:
-        names = dict.fromkeys((*known, *LATER_SINKS))
-        close = get_close_matches(sink.type, names, 1)
+        close = get_close_matches(sink.type, known, 1)
         hint = (
-            f"did you mean {close[0]!r}?" if close else f"give one of {', '.join(names)}, or 'module:Class'"
+            f"did you mean {close[0]!r}?" if close else f"give one of {', '.join(known)}, or 'module:Class'"
         )
         return f"there is no sink {sink.type!r}; {hint}"
     top = module.partition(".")[0]
@@ -77,6 +118,8 @@ def _can_import(top: str) -> bool:
     """Whether a top-level module is there; it is not imported, for a plan runs no foreign code."""
     try:
         return find_spec(top) is not None
+    except ModuleNotFoundError:  # A part of a package that is not there itself.
+        return False
     except (ValueError, ImportError):
         # A module without a spec, as `__main__` is, is there all the same; an empty name is not.
         return bool(top)

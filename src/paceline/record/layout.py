@@ -11,6 +11,8 @@ from paceline.model import RUN_DIR, Case
 from paceline.record.packages import CONDA, PACKAGES
 
 LOCK, RESERVE, SENT = ".lock", ".reserve", ".sent.jsonl"
+OUTBOX = ".outbox"
+"""What sinks have yet to get: in a session its queue, in a results directory the names of sessions that have one."""
 _PLANNED = ("config.yaml", "plan.json", "environment.json", PACKAGES, CONDA)
 EVENTS = "events.jsonl"
 _REPORTED = (EVENTS, "report.json", "report.md", "junit.xml")

@@ -8,6 +8,7 @@ from pathlib import Path
 from paceline.errors import SessionError
 from paceline.record.atomic import is_temporary
 from paceline.record.directory import sessions
+from paceline.record.layout import OUTBOX, names_in
 from paceline.record.lock import SessionLock
 from paceline.record.store_ledger import Ledger
 
@@ -15,8 +16,12 @@ KEPT_COPIES = 5
 
 
 def remove_old_copies(results_dir: Path, keep: int = KEPT_COPIES) -> list[Path]:
-    """Remove all but the latest copies; one that has a file which the store has not, or that is in use, stays."""
-    return [path for path in sessions(results_dir)[keep:] if _remove(path)]
+    """Remove all but the latest copies.
+
+    One that has a file which the store has not, that is in use, or of which something waits for a sink, stays.
+    """
+    waiting = {*names_in(results_dir / OUTBOX)}
+    return [path for path in sessions(results_dir)[keep:] if path.name not in waiting and _remove(path)]
 
 
 def _remove(session_dir: Path) -> bool:
@@ -46,7 +51,8 @@ def _is_all_stored(session_dir: Path) -> bool:
 
 def _files(session_dir: Path) -> Iterator[tuple[str, Path]]:
     """Every file but our own hidden ones: scratch data too, which no store has."""
-    for directory, _, names in os.walk(session_dir):
+    for directory, inner, names in os.walk(session_dir):
+        inner[:] = [name for name in inner if name != OUTBOX]
         for name in names:
             path = Path(directory, name)
             is_own = is_temporary(name) or (name.startswith(".") and path.parent == session_dir)

@@ -140,7 +140,7 @@ def number(value: float) -> str:
         return f"{value:,}"
     if math.isfinite(value) and 1000 <= abs(value) < 1e15:
         return f"{value:,.0f}"
-    return f"{value:.4g}"
+    return f"{value + 0.0:.4g}"  # minus zero is zero
 
 
 def measured(name: str, measurement: Measurement) -> str:

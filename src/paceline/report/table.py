@@ -152,6 +152,8 @@ def summary(report: Report, elapsed_s: float | None = None) -> str:
     text = f"{', '.join(parts) or 'nothing ran'} of {total:,} case{'' if total == 1 else 's'}"
     if elapsed_s is not None:
         text += f" in {duration(elapsed_s)}"
+    worse = sum(finding.fails for finding in report.findings)
+    text += f"; {worse:,} regression{'' if worse == 1 else 's'}" if worse else ""
     return f"Interrupted: {text}" if report.interrupted else text
 
 

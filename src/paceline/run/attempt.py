@@ -6,7 +6,7 @@ import traceback
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,7 @@ class Bench:
     environment_id: str = ""
     revision: str = ""
     gpu_interval_s: float = 1.0
+    details: Mapping[str, Any] = field(default_factory=dict)
     stopping: Callable[[], bool] = lambda: False
 
 
@@ -340,4 +341,5 @@ def blank_record(case: Case, attempt: int, bench: Bench, status: Status, reason:
         started_at=utc_now(),
         environment=bench.environment_id,
         revision=bench.revision,
+        details=bench.details,
     )

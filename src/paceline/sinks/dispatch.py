@@ -1,123 +1,146 @@
-"""Hands records to sinks from threads of their own, so that a sink never slows, fails or blocks a run."""
+"""Tells sinks about a session by way of its journal on disk, so that no sink slows, fails or blocks a run."""
 
-import queue
+import os
+import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from time import monotonic
+from types import FrameType, TracebackType
+from typing import Any, Self
 
-from paceline import plugins
-from paceline.errors import PacelineError
 from paceline.model import Plan, Record, Report, SinkSpec
-from paceline.sinks import Sink, SinkContext
-from paceline.sinks.legacy import adapt
+from paceline.record.redact import Redactor
+from paceline.sinks.delivery import Delivery, Note, Post, wait_for
+from paceline.sinks.ledger import standing
+from paceline.sinks.outbox import Outbox, read_plan, sink_dir
+from paceline.sinks.sending import deliver_older, still_waiting
+from paceline.sinks.specs import keep_spec
 
-Note = Callable[[str], None]
-Build = Callable[[], Sink]
-
-CLOSE_TIMEOUT_S = 30.0
-"""How long the end of a session waits for each sink."""
-
-PENDING_LIMIT = 10_000
-"""Records held for a slow sink; past it new ones are dropped and the loss is said."""
-
-
-class Courier:
-    """Delivers to one sink, in order, on one thread; the first failure of each call is said in a line."""
-
-    def __init__(self, spec: SinkSpec, build: Build, note: Note) -> None:
-        self.spec = spec
-        self._build = build
-        self._note = note
-        self._calls: queue.Queue[tuple[str, object] | None] = queue.Queue(maxsize=PENDING_LIMIT)
-        self._said: set[str] = set()
-        self.failures = 0
-        self._thread = threading.Thread(target=self._deliver, name=f"sink-{spec.name}", daemon=True)
-        self._thread.start()
-
-    def send(self, method: str, argument: object) -> None:
-        try:
-            self._calls.put_nowait((method, argument))
-        except queue.Full:
-            self.failures += 1
-            self._say(
-                "full",
-                f"sink {self.spec.name}: too slow, results are left out; they are in the session's files",
-            )
-
-    def finish(self, deadline: float) -> None:
-        """Wait for what was sent; say what did not get through."""
-        self._thread_end()
-        self._thread.join(max(0.0, deadline - monotonic()))
-        if self._thread.is_alive():
-            self.failures += 1
-            self._note(
-                f"sink {self.spec.name}: still busy at the end of the session, {self._calls.qsize()} calls undelivered"
-            )
-
-    def _thread_end(self) -> None:
-        try:
-            self._calls.put_nowait(None)
-        except queue.Full:
-            self.failures += 1
-
-    def _deliver(self) -> None:
-        sink: Sink | None = None
-        for method, argument in iter(self._calls.get, None):
-            try:
-                sink = sink or self._build()
-                getattr(sink, method)(argument)
-            except Exception as error:  # noqa: BLE001 - whatever a sink does, the run goes on
-                self.failures += 1
-                self._say(method, f"sink {self.spec.name}: {method} failed: {type(error).__name__}: {error}")
-
-    def _say(self, what: str, text: str) -> None:
-        if what not in self._said:
-            self._said.add(what)
-            self._note(text)
+_SAYINGS_EVERY_S = 1.0
+_ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Dispatcher:
     """All sinks of a session."""
 
-    def __init__(self, couriers: Sequence[Courier], missing: Sequence[SinkSpec] = ()) -> None:
-        self._couriers = tuple(couriers)
-        self._missing = tuple(missing)
+    def __init__(self, plan: Plan, redactor: Redactor, note: Note) -> None:
+        self._specs = plan.sinks
+        self._session_dir = plan.directory
+        self._redactor = redactor
+        self._note = note
+        self._outbox = Outbox(plan.directory)
+        self._deliveries: dict[str, Delivery] = {}
+        self._names = plan.secret_names
+        self._post = Post(session_dir=plan.directory, secrets=plan.secret_values, note=note)
+        self._next_sayings_s = 0.0
+        self._kept_plan: Plan | None = None
+        self._said: set[str] = set()
 
-    def open(self, plan: Plan) -> None:
-        self._send("open", plan)
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for delivery in self._deliveries.values():
+            delivery.end()
+        self._outbox.close()
+
+    def open(self, masked: Plan) -> None:
+        """Begin the journal and start the couriers of live sinks; `masked` is the plan without secrets."""
+        if self._specs:
+            with self._sparing_run():
+                self._begin(masked)
 
     def record(self, record: Record) -> None:
-        self._send("record", record)
+        if not self._specs:
+            return
+        with self._sparing_run():
+            self._outbox.add_record(record)
+            for delivery in self._live:
+                delivery.ring()
+            if monotonic() >= self._next_sayings_s:
+                self._next_sayings_s = monotonic() + _SAYINGS_EVERY_S
+                for delivery in self._deliveries.values():
+                    delivery.tell_sayings()
 
     def close(self, report: Report) -> tuple[str, ...]:
         """Deliver the rest; the names of required sinks that did not get everything."""
-        self._send("close", report)
-        deadline = monotonic() + CLOSE_TIMEOUT_S
-        for courier in self._couriers:
-            courier.finish(deadline)
-        failed = [courier.spec for courier in self._couriers if courier.failures]
-        return tuple(spec.name for spec in (*self._missing, *failed) if spec.required)
+        waiting: Sequence[SinkSpec] = self._specs
+        with _Impatience() as impatience, self._sparing_run():
+            waiting = self._finish(report, impatience) if self._specs else ()
+            failing = frozenset(spec.type for spec in waiting)
+            deliver_older(self._session_dir, failing, self._post, impatience.is_shown)
+        if impatience.is_shown():
+            self._note("interrupted: sinks are not waited for any longer")
+        return tuple(spec.name for spec in waiting if spec.required)
 
-    def _send(self, method: str, argument: object) -> None:
-        for courier in self._couriers:
-            courier.send(method, argument)
-
-
-def start_sinks(plan: Plan, context: Callable[[SinkSpec], SinkContext], note: Note) -> Dispatcher:
-    """A courier for each sink of the plan that can be had; the others are said in a line each."""
-    couriers, missing = [], []
-    for spec in plan.sinks:
+    @contextmanager
+    def _sparing_run(self) -> Iterator[None]:
+        """A disk that takes no more is the sinks' trouble, not the run's: what is on it is found again later."""
         try:
-            if spec.blocked:
-                raise PacelineError(spec.blocked)
-            sink_class = plugins.find("sinks", spec.type)
-        except PacelineError as error:
-            missing.append(spec)
-            note(f"sink {spec.name}: off: {error}")
-        else:
-            couriers.append(Courier(spec, _builder(sink_class, spec, context(spec)), note))
-    return Dispatcher(couriers, missing)
+            yield
+        except OSError as error:
+            fault = f"sinks: their journal cannot be written: {error.strerror or error}"
+            if fault not in self._said:
+                self._said.add(fault)
+                self._note(f"{fault}; paceline send {self._session_dir.name} finds what is on disk")
+
+    def _begin(self, masked: Plan) -> None:
+        self._outbox.begin(masked)
+        self._kept_plan = masked
+        for spec in self._specs:
+            directory = sink_dir(self._session_dir, spec.name)
+            keep_spec(directory, spec, os.environ, self._names, self._redactor)
+            if not spec.blocked:
+                self._deliveries[spec.name] = Delivery(spec, self._post)
+        for delivery in self._live:
+            delivery.start()
+
+    def _finish(self, report: Report, impatience: "_Impatience") -> Sequence[SinkSpec]:
+        if report.plan != self._kept_plan:
+            self._outbox.keep_plan(report.plan)
+        self._outbox.add_close(replace(report, unfinished=self._redactor.text(report.unfinished)))
+        wait_for(tuple(self._deliveries.values()), impatience.is_shown)
+        stored = read_plan(self._outbox.path)
+        waiting = []
+        for spec in self._specs:
+            found = standing(sink_dir(self._session_dir, spec.name), spec.only, stored)
+            if found.waiting:
+                waiting.append(spec)
+                fault = f"off: {spec.blocked}" if spec.blocked else found.fault
+                self._note(still_waiting(self._session_dir.name, spec.name, replace(found, fault=fault)))
+        if not waiting:
+            self._outbox.forget()
+        return waiting
+
+    @property
+    def _live(self) -> list[Delivery]:
+        return [delivery for delivery in self._deliveries.values() if delivery.spec.live]
 
 
-def _builder(sink_class: object, spec: SinkSpec, context: SinkContext) -> Build:
-    return lambda: adapt(sink_class, spec.options, context)
+class _Impatience:
+    """While entered, Ctrl-C ends no more than the wait for sinks: the session itself is over."""
+
+    def __init__(self) -> None:
+        self._is_shown = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def is_shown(self) -> bool:
+        return self._is_shown
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._show) for number in _ENDING_SIGNALS}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _show(self, number: int, frame: FrameType | None) -> None:
+        self._is_shown = True

@@ -1,12 +1,19 @@
 """Sinks written for the two older interfaces, made to look like ours."""
 
+from collections import deque
 from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
+from paceline.errors import MissingExtra
 from paceline.model import Plan, Record, Report
-from paceline.record.codec import result_data
-from paceline.record.layout import entry_path
-from paceline.sinks import Sink, SinkContext
+from paceline.record.codec import read_record, result_data, revive
+from paceline.record.events import read_events
+from paceline.record.layout import RECORD, RESULTS, entry_path
+from paceline.sinks import Sink, SinkContext, Undeliverable
 
 
 class RunLoggerAdapter(Sink):
@@ -18,6 +25,9 @@ class RunLoggerAdapter(Sink):
 
     def open(self, plan: Plan) -> None:
         self._wrapped.start_session(plan.session)
+
+    # What these classes know, they know from this call: a new process has to make it again.
+    reopen = open
 
     def record(self, record: Record) -> None:
         entry_dir = entry_path(self.context.session_dir, record.case)
@@ -32,6 +42,34 @@ class RunLoggerAdapter(Sink):
         self._wrapped.end_session(report.ok)
 
 
+class DuckAdapter(Sink):
+    """For classes with our methods, or some of them, that are not derived from `Sink`."""
+
+    def __init__(self, wrapped: Any, options: Mapping[str, Any], context: SinkContext) -> None:
+        super().__init__(options, context)
+        self._wrapped = wrapped
+
+    def open(self, plan: Plan) -> None:
+        self._call("open", plan)
+
+    def reopen(self, plan: Plan) -> None:
+        self._call("reopen", plan)
+
+    def record(self, record: Record) -> None:
+        self._call("record", record)
+
+    def close(self, report: Report) -> None:
+        self._call("close", report)
+
+    def end(self) -> None:
+        self._call("end")
+
+    def _call(self, method: str, *arguments: object) -> None:
+        made = getattr(self._wrapped, method, None)
+        if made is not None:
+            made(*arguments)
+
+
 class ResultDictAdapter(Sink):
     """For classes with initialize(session_name, env), process_result(result) and finalize()."""
 
@@ -42,12 +80,24 @@ class ResultDictAdapter(Sink):
     def open(self, plan: Plan) -> None:
         self._wrapped.initialize(plan.session, dict(self.context.environment))
 
+    reopen = open
+
     def record(self, record: Record) -> None:
         entry_dir = entry_path(self.context.session_dir, record.case)
-        self._wrapped.process_result(result_data(record, entry_dir))
+        self._wrapped.process_result(result_data(record, entry_dir, _tasks(record, entry_dir)))
 
     def close(self, report: Report) -> None:
         self._wrapped.finalize()
+
+
+def _tasks(record: Record, entry_dir: Path) -> list[Any]:
+    """What the run's tasks were, from the line of its latest attempt; none if the record is an earlier one's."""
+    latest = read_record(entry_dir / RECORD)
+    if latest is None or latest.attempt != record.attempt:
+        return []
+    last = deque(read_events(entry_dir / RESULTS), maxlen=1)
+    tasks = revive(last[0].get("tasks")) if last else None
+    return tasks if isinstance(tasks, list) else []
 
 
 def adapt(sink_class: Any, options: Mapping[str, Any], context: SinkContext) -> Sink:
@@ -56,8 +106,35 @@ def adapt(sink_class: Any, options: Mapping[str, Any], context: SinkContext) -> 
         return ResultDictAdapter(sink_class(dict(options)), options, context)
     if hasattr(sink_class, "start_session"):
         return RunLoggerAdapter(_construct(sink_class, options), options, context)
-    sink: Sink = sink_class(options, context)
-    return sink
+    check_extra(sink_class)
+    made = sink_class(checked_options(sink_class, options), context)
+    return made if isinstance(made, Sink) else DuckAdapter(made, options, context)
+
+
+def check_extra(sink_class: Any) -> None:
+    """Raise MissingExtra if what the class needs is not installed."""
+    needs = getattr(sink_class, "needs", None)
+    if needs is not None and not _is_installed(needs[0]):
+        raise MissingExtra(f"the sink {sink_class.__name__}", needs[1])
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # A part of a package that is not there itself.
+        return False
+
+
+def checked_options(sink_class: Any, options: Mapping[str, Any]) -> Any:
+    """The options as the class's own model has them; values are not quoted, for they may be secret."""
+    model = getattr(sink_class, "Options", None)
+    if model is None:
+        return options
+    try:
+        return model.model_validate(dict(options))
+    except ValidationError as error:
+        told = (f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors(include_url=False))
+        raise Undeliverable(f"its options are wrong: {'; '.join(told)}") from None
 
 
 def _construct(sink_class: Any, options: Mapping[str, Any]) -> Any:

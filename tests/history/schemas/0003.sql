@@ -75,9 +75,10 @@ CREATE TABLE finding (
 	state TEXT DEFAULT '' NOT NULL, 
 	fixed_at TEXT DEFAULT '' NOT NULL, 
 	stands INTEGER NOT NULL, 
+	found_after INTEGER NOT NULL, 
 	PRIMARY KEY (ident)
 );
-INSERT INTO "finding" VALUES('f00df00df0','i00000001','sort','','1','duration','s','class-1',0,'worse',0.5,0.25,0.75,0.001,'{"revision":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","session":"night-2","time":"2026-01-03T00:00:00.000Z","session_id":"","environment":""}','{"revision":"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb","session":"night-3","time":"2026-01-04T00:00:00.000Z","session_id":"","environment":""}','00','2026-01-04T00:00:00.000Z','2026-01-06T00:00:00.000Z','cc','[{"kind":"package","name":"dask","before":"2026.8.0","after":"2026.9.0"}]','new','',1);
+INSERT INTO "finding" VALUES('f00df00df0','i00000001','sort','','1','duration','s','class-1',0,'worse',0.5,0.25,0.75,0.001,'{"revision":"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa","session":"night-2","time":"2026-01-03T00:00:00.000Z","session_id":"","environment":""}','{"revision":"bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb","session":"night-3","time":"2026-01-04T00:00:00.000Z","session_id":"","environment":""}','00','2026-01-04T00:00:00.000Z','2026-01-06T00:00:00.000Z','cc','[{"kind":"package","name":"dask","before":"2026.8.0","after":"2026.9.0"}]','new','',1,3);
 CREATE TABLE history_version (
 	version_num VARCHAR(32) NOT NULL, 
 	CONSTRAINT history_version_pkc PRIMARY KEY (version_num)

@@ -5,7 +5,7 @@ import os
 import socket
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -54,13 +54,28 @@ def _knock(address: str) -> None:
         raise PipelineError(f"no Ray cluster at RAY_ADDRESS={address}: {error}") from error
 
 
+def _is_loopback_only(address: str) -> bool:
+    """Whether a cluster keeps to 127.0.0.1, where Ray would look for it at the machine's outward address."""
+    scheme, _, place = address.rpartition("://")
+    host, _, port = place.rpartition(":")
+    if scheme or host not in ("127.0.0.1", "localhost"):
+        return False
+    outward = import_module("ray.util").get_node_ip_address()
+    try:
+        socket.create_connection((outward, int(port)), timeout=KNOCK_TIMEOUT_S).close()
+    except OSError:
+        return True
+    return False
+
+
 @contextmanager
 def _connected(ray: Any, address: str) -> Iterator[None]:
     # Ray turns authentication on in the environment where it finds a token; that is for this cluster only.
     with _environment({"RAY_AUTH_MODE": os.environ.get("RAY_AUTH_MODE")}):
         forget_token()
         try:
-            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+            with _single_node() if _is_loopback_only(address) else nullcontext():
+                ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise PipelineError(f"no Ray cluster at RAY_ADDRESS={address}: {error}") from error
         try:

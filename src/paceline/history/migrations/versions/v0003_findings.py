@@ -21,7 +21,7 @@ def upgrade() -> None:
         *map(_text, _PLACES),
         sa.Column("suspects", sa.Text),
         *map(_text, ("state", "fixed_at")),
-        sa.Column("stands", sa.Integer, nullable=False),
+        *(sa.Column(name, sa.Integer, nullable=False) for name in ("stands", "found_after")),
     )
     op.create_index("finding_of_case", "finding", ["case_key"])
     op.create_table(

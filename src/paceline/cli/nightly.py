@@ -1,0 +1,90 @@
+"""`paceline nightly`: a suite's session, and the cause of what got worse in it."""
+
+import sys
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from paceline.cli import output
+from paceline.cli.inputs import SuiteCommand, make_request, suite_inputs
+from paceline.cli.masking import masked_errors
+
+if TYPE_CHECKING:
+    from paceline.model import Report
+    from paceline.session import Request
+
+EPILOG = """\b
+Examples:
+  paceline nightly nightly.yaml                  run, confirm, bisect, report
+  paceline nightly nightly.yaml --no-bisect      confirm only
+  paceline nightly nightly.yaml --json > report.json
+
+\b
+A suite like any other; its section 'nightly' says which repository and packages are measured
+and how much time the search for a cause may take. Every night is recorded in the history.
+What looks worse than the nights before is run again, in turns with the last good state; if
+that confirms it, the commit or package version that did it is searched. The session's report,
+with the culprit in it, then goes to the sinks. Exit code 0: nothing got worse; 1: something
+did, or failed; 2: usage or configuration; 130: interrupted.
+"""
+
+
+@click.command(
+    "nightly", cls=SuiteCommand, epilog=EPILOG, short_help="Run a suite and find what made it worse."
+)
+@suite_inputs
+@click.option(
+    "--jobs",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Run this many cases of the session side by side. [default: 1]",
+)
+@click.option("--no-bisect", is_flag=True, help="Confirm what looks worse, but search for no cause.")
+@click.option(
+    "--db",
+    metavar="URL",
+    help="The history: a file, or postgresql://… "
+    "[default: PACELINE_DB, else history.url of the configuration, else benchmark.db]",
+)
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the report as JSON; everything else goes to standard error.",
+)
+@click.option("--quiet", "-q", is_flag=True, help="Print failed cases, findings and a last line only.")
+def command(*, as_json: bool, quiet: bool, no_bisect: bool, **options: Any) -> int:
+    """Run the cases of one or more CONFIG files, and find out what made any of them worse.
+
+    Without a file, paceline.yaml in the current directory is run.
+    """
+    request = make_request(options)
+    with masked_errors(request.configs):
+        if as_json:
+            return _run_for_json(request, quiet, bisects=not no_bisect)
+        report = _run(request, quiet, bisects=not no_bisect)
+    return report.exit_code
+
+
+def _run(request: "Request", quiet: bool, *, bisects: bool) -> "Report":
+    from paceline.experiments.nightly import run_nightly
+    from paceline.report.terminal import make_console
+
+    with make_console(sys.stdout, quiet=quiet) as console:
+        report = run_nightly(request, console, bisects=bisects)
+    output.flush(console.fault)
+    return report
+
+
+def _run_for_json(request: "Request", quiet: bool, *, bisects: bool) -> int:
+    from paceline.cli.report_json import print_report
+
+    with redirect_stdout(sys.stderr):
+        report = _run(request, quiet, bisects=bisects)
+    try:
+        print_report(report)
+        output.flush()
+    except output.OutputError as error:
+        click.echo(f"paceline: {error}", err=True)
+    return report.exit_code

@@ -1,0 +1,113 @@
+"""`paceline send`: what sessions have left waiting for their sinks."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from paceline.cli.masking import masked_errors
+from paceline.cli.output import write
+from paceline.cli.stored import find_results_place, find_session, results_dir_option
+from paceline.errors import SessionError
+
+if TYPE_CHECKING:
+    from paceline.sinks.sending import Sent
+
+EPILOG = """\b
+Examples:
+  paceline send                          what all sessions of the suite here have left
+  paceline send monday                   a session by its name
+  paceline send /data/results/monday     or by its path
+  paceline send monday --sink mlflow     only this sink; may be given more than once
+  paceline send monday --config nightly.yaml
+                                         with the sinks as they are configured now, also new ones
+  paceline send monday --json
+
+\b
+Nothing is delivered twice where the service can tell: each message has a key of its own.
+"""
+
+
+@click.command("send", epilog=EPILOG)
+@click.argument("session", required=False)
+@click.option("--sink", "sinks", metavar="NAME", multiple=True, help="Send to this sink only; repeatable.")
+@click.option(
+    "--config",
+    "configs",
+    metavar="FILE",
+    multiple=True,
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="Take the sinks and their secrets from this configuration; repeatable.",
+)
+@results_dir_option
+@click.option("--json", "as_json", is_flag=True, help="Print what became of each sink as JSON.")
+def command(
+    session: str | None,
+    sinks: tuple[str, ...],
+    configs: tuple[Path, ...],
+    results_dir: Path | str | None,
+    as_json: bool,
+) -> int:
+    """Deliver what a SESSION has left waiting for its sinks; without one, what all sessions have.
+
+    Exit code 0: nothing waits any more; 1: something does, and it is said why.
+    """
+    with masked_errors(configs):
+        sent = [
+            one for place in _places(session, results_dir) for one in _send(place, sinks, configs, as_json)
+        ]
+    _check_names(sinks, sent)
+    if as_json:
+        _print_json(sent)
+    elif not sent:
+        write("nothing is waiting\n")
+    return 1 if any(one.waiting for one in sent) else 0
+
+
+def _places(session: str | None, results_dir: Path | str | None) -> list[Path]:
+    """The directories of the sessions asked for, or of all in which something may be waiting."""
+    from paceline.record.store_address import join, split, working_dir
+    from paceline.sinks.outbox import waiting_sessions
+
+    if session is None:
+        place = find_results_place(results_dir)
+        return waiting_sessions(working_dir(place) if isinstance(place, str) else place)
+    found = find_session(session, results_dir)
+    if isinstance(found, Path):
+        return [found]
+    # A queue is where its session ran: an object store has the records only.
+    parent, name = split(found)
+    local = working_dir(parent) / name
+    if not local.is_dir():
+        raise SessionError(f"{join(parent, name)}: what waits for its sinks is on the machine that ran it")
+    return [local]
+
+
+def _send(place: Path, sinks: tuple[str, ...], configs: tuple[Path, ...], as_json: bool) -> "list[Sent]":
+    from paceline.session_files import remove_leftovers
+    from paceline.session_sinks import send_session
+    from paceline.sinks.sending import describe
+
+    remove_leftovers(place.parent)
+    say = (lambda text: click.echo(text, err=True)) if as_json else (lambda text: write(f"{text}\n"))
+    sent = send_session(place, say, sinks=sinks, configs=configs)
+    if not as_json:
+        for one in sent:
+            write(f"{describe(one)}\n")
+    return sent
+
+
+def _check_names(sinks: tuple[str, ...], sent: "list[Sent]") -> None:
+    unknown = [name for name in sinks if name not in {one.name for one in sent}]
+    if unknown:
+        raise SessionError(
+            f"no sink {unknown[0]!r} in these sessions: name one that they were run with, or --config"
+        )
+
+
+def _print_json(sent: "list[Sent]") -> None:
+    from dataclasses import asdict
+
+    from paceline.record.codec import dump
+
+    write(dump([asdict(one) for one in sent], pretty=True).decode() + "\n")

@@ -1,0 +1,1 @@
+"""Suites run again and again in changed settings, to find out what a change does."""

@@ -1,0 +1,326 @@
+"""The A/B test itself: block after block until every metric is decided or the budget is spent."""
+
+import hashlib
+import json
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+from paceline.errors import PacelineError, SessionError
+from paceline.experiments.ab.arms import Arm
+from paceline.experiments.ab.blocks import level_of, look_blocks, order_of
+from paceline.experiments.ab.result import ABResult, ArmComparison, ArmInfo, Missing
+from paceline.experiments.ab.spec import ABSpec
+from paceline.experiments.ab.tally import Judged, Tally, Trial, trial_data
+from paceline.experiments.journal import Journal
+from paceline.experiments.trials import plan_trial, run_trial
+from paceline.judge.comparison import LEVEL
+from paceline.model import Plan
+from paceline.report.format import duration, visible
+
+BEGIN, TRIAL, END = "begin", "trial", "end"
+_MOST_BLOCKS = 1000
+_FEWEST_BLOCKS = 4
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """How many blocks there may be, how many before them only warm up, and after which ones one looks."""
+
+    warmup: int
+    max_blocks: int
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        return look_blocks(self.max_blocks)
+
+
+def make_schedule(spec: ABSpec) -> Schedule:
+    """The schedule that the budget allows; one too small for warm-ups goes without."""
+    count = len(spec.arm_names)
+    if spec.max_runs is None:
+        return Schedule(warmup=spec.warmup, max_blocks=_MOST_BLOCKS)
+    if spec.max_runs < count:
+        raise PacelineError(
+            f"{spec.name}: a budget of {spec.max_runs} runs is too small for {count} arms; allow {count * 10} or more"
+        )
+    # Arms that are decided drop out, so that the others may have more blocks; three are left at last.
+    smallest = 2 + spec.null_arm if count > 1 + spec.null_arm else count
+    warmup = spec.warmup
+    while warmup and (spec.max_runs - warmup * count) // count < _FEWEST_BLOCKS:
+        warmup -= 1
+    return Schedule(warmup=warmup, max_blocks=(spec.max_runs - warmup * count) // smallest)
+
+
+def plan_arms(arms: Sequence[Arm]) -> dict[str, Plan]:
+    """What a run of each arm does; all arms must have the same cases."""
+    plans = {arm.name: plan_trial(arm.setting, 1) for arm in arms}
+    first = {case.name for case in plans[arms[0].name].cases}
+    for name, plan in plans.items():
+        other = first ^ {case.name for case in plan.cases}
+        if other:
+            raise PacelineError(
+                f"arm {name}: it does not have the same cases as {arms[0].name}: {', '.join(sorted(other)[:5])}; "
+                "give all arms the same entries"
+            )
+    return plans
+
+
+def fingerprint(spec: ABSpec, arms: Sequence[Arm], plans: Mapping[str, Plan]) -> str:
+    """A hash of all that decides what is compared; the budget does not, so that it can be raised later."""
+    content = {
+        "arms": {arm.name: [case.fingerprint for case in plans[arm.name].cases] for arm in arms},
+        "environments": [arm.setting.venv.key if arm.setting.venv else "" for arm in arms],
+        "metrics": dict(spec.metrics),
+        "margin": spec.margin,
+        "seed": spec.seed,
+        "warmup": make_schedule(spec).warmup,
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+class Experiment:
+    """An A/B test in its directory; whatever was done there before is known by its journal."""
+
+    def __init__(
+        self,
+        spec: ABSpec,
+        arms: Sequence[Arm],
+        plans: Mapping[str, Plan],
+        journal: Journal,
+        *,
+        say: Say,
+        notes: Sequence[str] = (),
+    ) -> None:
+        self._spec = spec
+        self._arms = {arm.name: arm for arm in arms}
+        self._baseline = arms[0].name
+        self._candidates = [arm.name for arm in arms[1:] if not arm.null]
+        self._journal = journal
+        self._say = say
+        self._notes = tuple(notes)
+        self._schedule = make_schedule(spec)
+        self._prints = {
+            (arm, case.name): case.fingerprint for arm, plan in plans.items() for case in plan.cases
+        }
+        self._seed = self._begin(fingerprint(spec, arms, plans))
+
+    def _begin(self, mark: str) -> int:
+        for entry in self._journal.of(BEGIN):
+            if entry["fingerprint"] != mark:
+                raise SessionError(
+                    f"{self._journal.path.parent} holds another A/B test, or this one before it was changed: "
+                    "give another --out"
+                )
+            return int(entry["seed"])
+        seed = self._spec.seed if self._spec.seed is not None else secrets.randbits(32)
+        self._journal.append(BEGIN, fingerprint=mark, seed=seed, name=self._spec.name, arms=list(self._arms))
+        return seed
+
+    def run(self, on_look: Callable[[ABResult], None] = lambda result: None) -> ABResult:
+        """Run what is still to be run; the result so far is handed out after every look."""
+        block = 0
+        while not (ended := self._ended(block)):
+            done = self._run_block(block)
+            block += 1
+            counted = block - self._schedule.warmup
+            if done and counted in self._schedule.looks:
+                result = self.result("")
+                self._tell_look(result, counted)
+                on_look(result)
+        if not any(True for _ in self._journal.of(END)):
+            self._journal.append(END, reason=ended)
+        return self.result(ended)
+
+    def _run_block(self, block: int) -> bool:
+        """Run each arm that has something to find out; whether any had to."""
+        counted = block - self._schedule.warmup
+        ran = False
+        for name, cases in self._turns(counted):
+            if not self._is_done(name, counted):
+                self._run_trial(name, counted, block + 1, cases)
+                ran = True
+        return ran
+
+    def _turns(self, counted: int) -> list[tuple[str, frozenset[str] | None]]:
+        """The arms of a block in their order, with the cases that each runs; None are all.
+
+        It depends on what was known when the block began, so that a block cut short is gone on with as it was.
+        """
+        order = order_of(counted + self._schedule.warmup, list(self._arms), self._seed)
+        known = self._tally().before(counted)
+        if not known.trials:
+            return [(name, None) for name in order]
+        looks = [look for look in self._schedule.looks if look <= counted]
+        open_cases = {name: self._undecided(known, name, looks) for name in self._candidates}
+        everything = frozenset().union(*open_cases.values()) if self._candidates else None
+        if everything is None:  # A/A alone: there is nothing to decide, and the budget is what it takes.
+            return [(name, None) for name in order]
+        wanted = {name: frozenset(open_cases.get(name, everything)) for name in order}
+        return [(name, wanted[name]) for name in order if wanted[name]]
+
+    def _undecided(self, known: Tally, arm: str, looks: Sequence[int]) -> set[str]:
+        return known.undecided(arm, looks, len(self._schedule.looks))
+
+    def _run_trial(self, name: str, counted: int, number: int, cases: frozenset[str] | None) -> None:
+        setting = self._arms[name].setting
+        setting = replace(setting, details={**setting.details, "block": counted, "seed": self._seed})
+        if cases is not None and cases != self._all_cases():
+            setting = replace(setting, only=tuple(sorted(cases)), exclude=())
+        started = time.monotonic()
+        records = run_trial(setting, number)
+        # A trial that ended before we were killed is only read now: its own time counts, not ours.
+        ran_s = sum(record.timings_s.get("run", 0.0) for record in records)
+        seconds = max(time.monotonic() - started, ran_s)
+        for record in records:
+            if record.case.fingerprint != self._prints.get((name, record.case.name)):
+                raise PacelineError(
+                    f"{record.case.name} has changed while the test ran: begin anew, and leave its script alone"
+                )
+        data = trial_data(records)
+        self._journal.append(TRIAL, arm=name, block=counted, seconds=round(seconds, 3), cases=data)
+        self._tell_trial(name, counted, seconds, data)
+
+    def _all_cases(self) -> frozenset[str]:
+        first = next(self._journal.of(TRIAL), None)
+        return frozenset(first["cases"]) if first else frozenset()
+
+    def _is_done(self, arm: str, counted: int) -> bool:
+        return any(entry["arm"] == arm and entry["block"] == counted for entry in self._journal.of(TRIAL))
+
+    def _ended(self, block: int) -> str:
+        """Why no further block is to begin; an empty text if one is."""
+        counted = block - self._schedule.warmup
+        turns = self._turns(counted)
+        begun = any(self._is_done(name, counted) for name, _ in turns)
+        if begun:
+            return ""
+        runs = self._runs()
+        if not turns:
+            tally = self._tally()
+            failed = self._missing(tally, tally.judged())
+            return "every metric that can be compared is decided" if failed else "every metric is decided"
+        if counted >= self._schedule.max_blocks:
+            return f"the budget of {runs} runs is spent"
+        if self._spec.max_runs is not None and runs + len(turns) > self._spec.max_runs:
+            return f"the budget of {self._spec.max_runs} runs is spent"
+        limit_s = self._spec.max_time_s
+        if limit_s is not None and runs and self._elapsed_s() + self._block_s() > limit_s:
+            return f"the budget of {duration(limit_s)} is spent"
+        return ""
+
+    def _block_s(self) -> float:
+        seconds: dict[int, float] = {}
+        for entry in self._journal.of(TRIAL):
+            seconds[entry["block"]] = seconds.get(entry["block"], 0.0) + entry["seconds"]
+        return median(seconds.values()) if seconds else 0.0
+
+    def _elapsed_s(self) -> float:
+        return float(sum(entry["seconds"] for entry in self._journal.of(TRIAL)))
+
+    def _runs(self) -> int:
+        return sum(1 for _ in self._journal.of(TRIAL))
+
+    def _tally(self) -> Tally:
+        trials = tuple(
+            Trial(arm=entry["arm"], block=entry["block"], seconds=entry["seconds"], cases=entry["cases"])
+            for entry in self._journal.of(TRIAL)
+        )
+        return Tally(
+            baseline=self._baseline, trials=trials, wanted=self._spec.metrics, margin=self._spec.margin
+        )
+
+    def result(self, ended: str) -> ABResult:
+        """What is known now; at the end one looks at all there is."""
+        tally = self._tally()
+        looks = [look for look in self._schedule.looks if look <= tally.blocks]
+        if ended and tally.blocks not in looks:
+            looks.append(tally.blocks)
+        judged = tally.judged()
+        level = level_of(len(self._schedule.looks), len(judged))
+        others = [name for name in self._arms if name != self._baseline]
+        comparisons = [self._compared(tally, name, one, looks, level) for one in judged for name in others]
+        return ABResult(
+            name=self._spec.name,
+            seed=self._seed,
+            runs=self._runs(),
+            blocks=tally.blocks,
+            elapsed_s=self._elapsed_s(),
+            level=LEVEL,
+            margin=self._spec.margin,
+            ended=ended,
+            arms=tuple(self._info(arm) for arm in self._arms.values()),
+            comparisons=tuple(comparisons),
+            missing=tuple(self._missing(tally, judged)),
+            notes=self._notes,
+        )
+
+    def _compared(
+        self, tally: Tally, arm: str, one: Judged, looks: Sequence[int], level: float
+    ) -> ArmComparison:
+        found = tally.comparison(arm, one, looks, level)
+        pairs = tally.pairs(arm, one)
+        return ArmComparison(
+            case=one.case,
+            metric=one.metric,
+            arm=arm,
+            null=self._arms[arm].null,
+            verdict=found.verdict if found else "inconclusive",
+            ratio=found.ratio if found else None,
+            low=found.low if found else None,
+            high=found.high if found else None,
+            minimum_detectable=found.minimum_detectable if found else None,
+            blocks=len(pairs),
+            baseline_value=median(old for _, old, _ in pairs) if pairs else None,
+            value=median(new for _, _, new in pairs) if pairs else None,
+            unit=one.unit,
+            higher_is_better=one.higher,
+        )
+
+    def _info(self, arm: Arm) -> ArmInfo:
+        return ArmInfo(
+            name=arm.name,
+            null=arm.null,
+            baseline=arm.name == self._baseline,
+            runs=sum(1 for entry in self._journal.of(TRIAL) if entry["arm"] == arm.name),
+            facts=arm.facts,
+            installed=arm.installed,
+        )
+
+    def _missing(self, tally: Tally, judged: Sequence[Judged]) -> list[Missing]:
+        """Cases that failed in an arm, and metrics that were asked for and not seen."""
+        cases = list(dict.fromkeys(case for trial in tally.trials for case in trial.cases))
+        missing = []
+        for case in cases:
+            for name in self._arms:
+                failed, passed, reason = tally.failures(name, case)
+                if failed and (not passed or tally.is_hopeless(name, case)):
+                    missing.append(
+                        Missing(
+                            arm=name, case=case, reason=f"{failed} of {failed + passed} runs failed, {reason}"
+                        )
+                    )
+        seen = {(one.case, one.metric) for one in judged}
+        passed_cases = [case for case in cases if tally.failures(self._baseline, case)[1]]
+        for name in self._spec.metrics:
+            if passed_cases and not any((case, name) in seen for case in passed_cases):
+                reason = "no run has it, or it has no direction: say which in 'metrics'"
+                missing.append(Missing(arm=self._baseline, case=passed_cases[0], metric=name, reason=reason))
+        return missing
+
+    def _tell_trial(self, name: str, counted: int, seconds: float, data: Mapping[str, Any]) -> None:
+        most = f"/{self._spec.max_runs}" if self._spec.max_runs is not None else ""
+        where = "warm-up" if counted < 0 else f"block {counted + 1}"
+        bad = [f"{case} {one['status']}" for case, one in data.items() if one["status"] != "passed"]
+        word = visible("; ".join(bad)) if bad else f"{len(data)} passed"
+        self._say(f"run {self._runs()}{most}  {where}  {visible(name)}  {word}  {duration(seconds)}")
+
+    def _tell_look(self, result: ABResult, counted: int) -> None:
+        real = [one for one in result.comparisons if not one.null]
+        decided = sum(one.verdict != "inconclusive" for one in real)
+        self._say(f"after block {counted} {decided} of {len(real)} comparisons are decided")

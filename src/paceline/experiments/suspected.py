@@ -1,0 +1,162 @@
+"""What may have got worse tonight: lasting changes that the history tells of, and newest values that look odd."""
+
+import math
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+
+from paceline.findings.commits import Repository
+from paceline.findings.detection import detect, known_places
+from paceline.findings.segments import ordered_points, series_key
+from paceline.history import Point, Series, Store
+from paceline.history.findings import Place, SeriesKey, StoredFinding, finding_id
+from paceline.judge import suspect_tail
+from paceline.model import Direction
+
+_REMEMBERED = 30
+"""Values of the good level that a new one is held against."""
+_RECENT = 3
+_SLACK = 4
+"""How many nights before it looked worse it may have become so; tonight is bad if any night is. A wider bracket costs
+a few runs, a wrong one all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspected:
+    """A metric of a case that may have got worse after `good` and not after `bad`.
+
+    `finding` is the change that the history knows; without one it is a suspicion about the newest values. `also` are
+    metrics and cases that changed in the same place.
+    """
+
+    series: SeriesKey
+    direction: Direction
+    good: Place
+    bad: Place
+    effect: float
+    weight: float
+    before: tuple[float, ...]
+    at: Point
+    epoch: int = 0
+    finding: StoredFinding | None = None
+    also: tuple[SeriesKey, ...] = ()
+
+    @property
+    def id(self) -> str:
+        return self.finding.id if self.finding else finding_id(self.series, "worse", self.at.record_id)
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether the history alone shows that it changed, or an earlier night has confirmed it."""
+        return self.finding is not None
+
+    @property
+    def chance(self) -> float:
+        """How likely such a score is for values that did not change."""
+        return math.erfc(self.weight / math.sqrt(2)) / 2
+
+
+def find_suspects(
+    store: Store,
+    repository: Repository | None,
+    session_id: str,
+    cases: Sequence[str],
+    metrics: Sequence[str] = (),
+) -> list[Suspected]:
+    """All suspicions about these cases, one for each place in the history, the strongest first."""
+    detect(store, repository)
+    places = known_places(store, repository)
+    known = [
+        one for one in store.findings() if one.series.case in set(cases) and _is_wanted(one.series, metrics)
+    ]
+    several = [
+        series for series in store.iter_series(cases=cases, judged_only=True) if series.case_key in cases
+    ]
+    by_key = {series_key(series): series for series in several}
+    found = [*_lasting(known, by_key)]
+    for key, series in by_key.items():
+        if _is_wanted(key, metrics):
+            found += _newest(series, places, session_id, [one for one in known if one.series == key])
+    return sorted(_merged(found), key=lambda one: (not one.is_certain, -one.weight))
+
+
+def _is_wanted(key: SeriesKey, metrics: Sequence[str]) -> bool:
+    return not metrics or any(fnmatchcase(key.metric, pattern) for pattern in metrics)
+
+
+def _lasting(known: Iterable[StoredFinding], by_key: dict[SeriesKey, Series]) -> Iterator[Suspected]:
+    """Changes for the worse that nobody has said anything about."""
+    for one in known:
+        series = by_key.get(one.series)
+        if one.verdict != "worse" or one.state != "new" or series is None or series.direction is None:
+            continue
+        before = [point.value for point in series.points if point.time <= one.last_good.time]
+        if _is_over(one, series, before):
+            continue
+        yield Suspected(
+            series=one.series,
+            direction=series.direction,
+            good=one.last_good,
+            bad=one.first_bad,
+            effect=one.effect,
+            weight=abs(one.effect) / max(one.p_value, 1e-12),
+            before=tuple(before[-_REMEMBERED:]),
+            at=series.points[-1],
+            finding=one,
+        )
+
+
+def _newest(
+    series: Series, places: dict[str, int], session_id: str, known: Sequence[StoredFinding]
+) -> Iterator[Suspected]:
+    """A suspicion about the newest values, if tonight's is the last and the level before has no change in it."""
+    since = max((one.at_time for one in known), default="")
+    points = [point for point in ordered_points(series.points, places) if point.time >= since]
+    if not points or points[-1].session_id != session_id or series.direction is None:
+        return
+    values = [point.value for point in points]
+    found = suspect_tail(values, higher_is_better=series.direction == "higher")
+    if found is not None:
+        yield Suspected(
+            series=series_key(series),
+            direction=series.direction,
+            good=place_of_point(points[max(0, found.index - 1 - _SLACK)]),
+            bad=place_of_point(points[-1]),
+            effect=found.effect,
+            weight=found.score,
+            before=tuple(values[max(0, found.index - _REMEMBERED) : found.index]),
+            at=points[found.index],
+            epoch=series.epoch,
+        )
+
+
+def place_of_point(point: Point) -> Place:
+    return Place(
+        revision=point.revision,
+        session=point.session,
+        time=point.time,
+        session_id=point.session_id,
+        environment=point.environment_id,
+    )
+
+
+def _merged(found: Iterable[Suspected]) -> Iterator[Suspected]:
+    """One for each incident or place, which speaks for the others: the certain before the suspicious."""
+    leads: dict[object, Suspected] = {}
+    for one in sorted(found, key=lambda one: (not one.is_certain, -one.weight)):
+        place = one.finding.incident if one.finding and one.finding.incident else (one.good, one.bad)
+        lead = leads.get(place)
+        leads[place] = one if lead is None else replace(lead, also=(*lead.also, one.series))
+    yield from leads.values()
+
+
+def _is_over(finding: StoredFinding, series: Series, before: Sequence[float]) -> bool:
+    """Whether the newest values are back where they were; only for a finding that no detector watches."""
+    after = [point.value for point in series.points if point.time > finding.at_time]
+    if finding.stands or len(after) < _RECENT or not before:
+        return False
+    old = statistics.median(before)
+    middle = old * (1 + finding.effect / 2)
+    newest = statistics.median(after[-_RECENT:])
+    return newest < middle if finding.effect > 0 else newest > middle

@@ -1,0 +1,167 @@
+"""A suite's selected cases run once in a setting, as a session of their own under the experiment's directory."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from paceline.errors import ConfigError, PacelineError, Problem
+from paceline.experiments.environments import Venv
+from paceline.experiments.worktrees import Worktree
+from paceline.model import Case, Plan, Record, Report, Scalar, Setting, Status
+from paceline.record.directory import SessionDir
+from paceline.record.layout import DATA_SETUP, is_session, safe_name
+from paceline.run.listener import Listener
+from paceline.session import Request, prepare, run
+
+TRIALS = "trials"
+
+
+class Interrupted(PacelineError):
+    """The user ended the experiment; what is done is kept."""
+
+    exit_code = 130
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialSetting:
+    """Everything around a suite that decides what a trial measures; `name` is the arm's or the revision's.
+
+    `directory` is the experiment's. `details` are kept in every record, with the name and the trial's number.
+    """
+
+    name: str
+    directory: Path
+    configs: tuple[Path, ...]
+    skipped: Mapping[Path, frozenset[str]] = field(default_factory=dict)
+    datasets: Path | None = None
+    only: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    jobs: int | None = None
+    venv: Venv | None = None
+    worktree: Worktree | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    args: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    params: Mapping[str, Scalar] = field(default_factory=dict)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Quiet:
+    """A listener that says nothing; an experiment tells of its trials itself."""
+
+    def session_started(self, plan: Plan, kept: int) -> None:
+        """Say nothing."""
+
+    def case_started(
+        self, case: Case, command: Sequence[str], entry_dir: Path, tail: Callable[[int], list[str]]
+    ) -> None:
+        """Say nothing."""
+
+    def run_started(self, case: Case, label: str) -> None:
+        """Say nothing."""
+
+    def case_finished(self, record: Record, entry_dir: Path) -> None:
+        """Say nothing."""
+
+    def note(self, text: str) -> None:
+        """Say nothing."""
+
+    def session_finished(self, report: Report, session_dir: Path | str) -> None:
+        """Say nothing."""
+
+
+def run_trial(setting: TrialSetting, number: int, listener: Listener | None = None) -> tuple[Record, ...]:
+    """The records of one trial, from 1 on; a trial that is complete on disk is read, one that was cut short goes on.
+
+    Data set-ups run with the first trial of a setting only, unless a case uses what they left in its own session.
+    """
+    plan = plan_trial(setting, number)
+    if is_trial_complete(plan):
+        return tuple(SessionDir.open(plan.directory).records(plan.cases))
+    request = _request(setting, number)
+    if is_session(plan.directory):
+        request = replace(request, resume=plan.session)
+    setups = number == 1 or any(_uses_setups(case, plan) for case in plan.cases)
+    report = run(replace(request, setups=setups), listener or Quiet())
+    if report.interrupted:
+        raise Interrupted("interrupted: the same command goes on where this one ended")
+    if report.unfinished:
+        raise PacelineError(report.unfinished)
+    return tuple(record for record in report.records if record.case.kind == "entry")
+
+
+def plan_trial(setting: TrialSetting, number: int) -> Plan:
+    """What a trial would do; a ConfigError names all that is wrong."""
+    plan = prepare(_request(setting, number))
+    unused = [name for name in setting.params if not any(name in case.params for case in plan.cases)]
+    if unused or not plan.cases:
+        what = f"no selected entry has a parameter {unused[0]!r}" if unused else "no case is selected"
+        raise ConfigError([Problem(file="", line=0, path=setting.name, message=what)])
+    return plan
+
+
+def is_trial_complete(plan: Plan) -> bool:
+    """Whether each case of the trial has a record that need not be made again."""
+    if not is_session(plan.directory):
+        return False
+    directory = SessionDir.open(plan.directory)
+    records = [directory.read_record(case) for case in plan.cases]
+    return all(
+        record is not None and _is_settled(record, case)
+        for record, case in zip(records, plan.cases, strict=True)
+    )
+
+
+def _is_settled(record: Record, case: Case) -> bool:
+    same = record.case.fingerprint == case.fingerprint
+    return same and (record.status.finished or record.status is Status.SKIPPED)
+
+
+def trial_name(setting: TrialSetting, number: int) -> str:
+    """The name of a trial's session."""
+    return f"{safe_name(setting.name)}-{number:04d}"
+
+
+def _request(setting: TrialSetting, number: int) -> Request:
+    return Request(
+        configs=setting.configs,
+        skipped=setting.skipped,
+        datasets=setting.datasets,
+        sinks=("none",),
+        results_dir=setting.directory / TRIALS,
+        session_name=trial_name(setting, number),
+        only=setting.only,
+        exclude=setting.exclude,
+        jobs=setting.jobs,
+        on="local",
+        history=False,
+        setting=_setting(setting, number),
+    )
+
+
+def _setting(given: TrialSetting, number: int) -> Setting:
+    venv = given.venv
+    tree = given.worktree
+    env = {**given.env, **({"VIRTUAL_ENV": str(venv.bin.parent)} if venv else {})}
+    return Setting(
+        variant=given.name,
+        python=str(venv.python) if venv else None,
+        path=(str(venv.bin),) if venv else (),
+        env=env,
+        repo_dir=str(tree.path) if tree else None,
+        args=given.args,
+        params=given.params,
+        details={
+            **given.details,
+            "setting": given.name,
+            "trial": number,
+            **({"revision": tree.revision} if tree else {}),
+            **({"venv": venv.key} if venv else {}),
+        },
+    )
+
+
+def _uses_setups(case: Case, plan: Plan) -> bool:
+    """Whether one of a case's texts names the directory in which its own session keeps what set-ups leave."""
+    place = f"{plan.directory}/{DATA_SETUP}/"
+    return any(place in text for text in (*case.argv, *case.env.values(), case.cwd or ""))

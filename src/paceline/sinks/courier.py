@@ -1,0 +1,326 @@
+"""Delivers a session's calls to one sink, in a process of its own that may hang, starve or crash as it likes."""
+
+import ctypes
+import fcntl
+import os
+import resource
+import select
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from paceline import plugins
+from paceline.errors import PacelineError
+from paceline.record import codec
+from paceline.record.redact import Redactor, secret_values
+from paceline.sinks import GoOn, Sink, SinkContext, TryLater, Undeliverable
+from paceline.sinks.choice import Choice
+from paceline.sinks.ledger import Ledger
+from paceline.sinks.legacy import adapt
+from paceline.sinks.letter import ALL_DELIVERED, BUSY, GAVE_UP, NO_MEMORY, OFF, Letter
+from paceline.sinks.outbox import JOURNAL, Call, Tail, read_plan
+
+LOCK, OUTPUT, BUSY_SINCE, STATE = "lock", "output.log", "busy", "state"
+OUTPUT_LIMIT_BYTES = 1 << 20
+
+TRIES = 3
+"""How often a call is made that fails for a reason of its own, and at the session's end also one to be made later."""
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 60.0
+
+_PR_SET_PDEATHSIG = 1
+_LAST_WORDS_S = 0.5
+_MODESTY = 10  # A tenth of what a measurement gets that runs beside; less, and a busy machine starves a sink.
+
+
+class _GivenUp(Exception):
+    """No further call of this sink should be made now."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+class Masks:
+    """Masks all secrets that this process knows, those that a sink reads later included."""
+
+    def __init__(self, values: tuple[str, ...]) -> None:
+        self._values = values
+        self.redactor = Redactor(values)
+
+    def add(self, value: str) -> None:
+        if value not in self._values:
+            self._values = (*self._values, value, *value.split())
+            self.redactor = Redactor(self._values)
+
+    def text(self, text: str) -> str:
+        return self.redactor.text(text)
+
+
+class Courier:
+    """Makes the calls of a journal, one after the other; each until it returns, is refused, or has to wait."""
+
+    def __init__(self, letter: Letter, masks: Masks, doorbell: int) -> None:
+        self._letter = letter
+        self._masks = masks
+        self._doorbell = doorbell
+        self._ledger = Ledger(letter.directory).read()
+        self._journal = Tail(letter.directory.parent / JOURNAL)
+        self._stored = read_plan(letter.directory.parent)
+        with suppress(OSError):
+            os.chdir(self._stored.cwd)  # Relative paths mean the same wherever the rest is sent from.
+        self._choice = Choice(letter.spec.only, self._stored.cases.get)
+        self._waiting: deque[Call] = deque()
+        self._is_opened = False
+        self._ends_at_s: float | None = None
+        self._left_out = self._failed_in_a_row = 0
+        self._sink: Sink | None = None
+        self._context = self._make_context()
+
+    def run(self) -> int:
+        """Deliver until the session is over; how that went."""
+        try:
+            while self._take_news() or self._waiting or self._ends_at_s is None:
+                while self._waiting:
+                    self._deliver(self._waiting[0])
+                    self._waiting.popleft()
+                    self._take_news()
+                self._wait(None)
+        except _GivenUp as end:
+            return end.code
+        finally:
+            if self._sink is not None:
+                self._guard("end", self._sink.end)
+        return GAVE_UP if self._left_out else ALL_DELIVERED
+
+    def _take_news(self) -> bool:
+        """Take over what is new in the journal and not delivered."""
+        found = [call for line in self._journal.read() for call in self._choice.feed(_call(line))]
+        for call in found:
+            if call.key in self._ledger.delivered:
+                self._is_opened = self._is_opened or call.kind == "open"
+            else:
+                self._waiting.append(call)
+        return bool(found)
+
+    def _deliver(self, call: Call) -> None:
+        tries = 0
+        while True:
+            tries += 1
+            fault = self._try(call)
+            if fault is None:
+                self._ledger.note_delivered(call.key)
+                self._failed_in_a_row = 0
+                return
+            refused = isinstance(fault, Undeliverable)
+            self._ledger.note_fault(
+                call.key, self._explain(call, fault), refused=refused, stuck=isinstance(fault, MemoryError)
+            )
+            if isinstance(fault, PacelineError) or (refused and self._sink is None):
+                raise _GivenUp(OFF)
+            if isinstance(fault, MemoryError):
+                raise _GivenUp(NO_MEMORY)
+            tries = 0 if isinstance(fault, GoOn) else tries
+            if refused or not self._may_try_again(fault, tries):
+                self._leave(call, fault)
+                return
+            tries = 0 if self._pause(fault, tries) else tries
+
+    def _leave(self, call: Call, fault: BaseException) -> None:
+        """Go on with the next call, unless that would fare no better."""
+        self._left_out += 1
+        is_down = isinstance(fault, TryLater | OSError)
+        self._failed_in_a_row += 0 if isinstance(fault, Undeliverable) else 1
+        if call.kind == "open" or is_down or self._failed_in_a_row >= TRIES:
+            raise _GivenUp(GAVE_UP)
+
+    def _may_try_again(self, fault: BaseException, tries: int) -> bool:
+        is_later = isinstance(fault, TryLater | OSError)
+        return tries < (TRIES if is_later else 2) or (is_later and self._ends_at_s is None)
+
+    def _pause(self, fault: BaseException, tries: int) -> bool:
+        """Wait before the next try; whether the session came to its end meanwhile, which is worth some fresh tries."""
+        asked_s = fault.after_s if isinstance(fault, TryLater) else None
+        pause_s = min(FIRST_PAUSE_S * 2 ** (tries - 1), LONGEST_PAUSE_S) if asked_s is None else asked_s
+        until_s = monotonic() + pause_s
+        has_ended = self._ends_at_s is None and self._wait(pause_s)
+        if self._ends_at_s is None or (has_ended and asked_s is None):
+            return has_ended
+        # What a service asks for is kept to also when the session ends meanwhile.
+        if until_s > self._ends_at_s:
+            raise _GivenUp(GAVE_UP)
+        self._wait(max(0.0, until_s - monotonic()))
+        return has_ended
+
+    def _try(self, call: Call) -> BaseException | None:
+        """Make a call once; what went wrong, or None."""
+        if self._sink is None:
+            fault = self._guard(call.kind, self._build)
+            if fault is not None:
+                return fault
+        self._context.key = f"{self._stored.id}-{call.key}"
+        return self._guard(call.kind, lambda: self._make(call))
+
+    def _build(self) -> None:
+        sink = adapt(plugins.find("sinks", self._letter.spec.type), self._letter.spec.options, self._context)
+        if self._is_opened:
+            sink.reopen(self._stored.plan)
+        self._sink = sink
+
+    def _make(self, call: Call) -> None:
+        sink, session_dir = self._sink, self._letter.session_dir
+        assert sink is not None
+        if call.kind == "open":
+            sink.open(self._stored.plan)
+            self._is_opened = True
+        elif call.kind == "record":
+            record = self._stored.record(session_dir, call.data)
+            if record is None:
+                raise Undeliverable(f"the record of {call.data['case']} is gone from {session_dir}")
+            sink.record(record)
+        else:
+            self._stored = read_plan(self._letter.directory.parent)
+            sink.close(self._stored.report(session_dir, call.data))
+
+    def _guard(self, what: str, make: Callable[[], None]) -> BaseException | None:
+        """Make one call of the sink; past its time the kernel ends this process, whatever holds it up."""
+        (self._letter.directory / BUSY_SINCE).touch()
+        signal.setitimer(signal.ITIMER_REAL, self._letter.spec.timeout_s)
+        try:
+            make()
+        except Exception as error:  # noqa: BLE001 - whatever a sink does, the others and the run go on
+            return error
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        return None
+
+    def _explain(self, call: Call, fault: BaseException) -> str:
+        if isinstance(fault, PacelineError):
+            return self._masks.text(f"off: {fault}")
+        text = " ".join(str(fault).split())[:500] or "no reason given"
+        kind = "" if isinstance(fault, Undeliverable | TryLater) else f"{type(fault).__name__}: "
+        if isinstance(fault, MemoryError):
+            kind, text = "", f"it took more than {self._letter.spec.memory_bytes >> 20:,} MiB of memory"
+        return self._masks.text(f"{call.kind} failed: {kind}{text}")
+
+    def _wait(self, pause_s: float | None) -> bool:
+        """Wait for news, or for a pause to pass; whether the session has just come to its end."""
+        until_s = None if pause_s is None else monotonic() + pause_s
+        while True:
+            left_s = None if until_s is None else max(0.0, until_s - monotonic())
+            if self._ends_at_s is not None:
+                if left_s:
+                    select.select([], [], [], left_s)
+                return False
+            ready, _, _ = select.select([self._doorbell], [], [], left_s)
+            if not ready:
+                return False
+            if not os.read(self._doorbell, 4096):
+                self._ends_at_s = monotonic() + self._letter.wait_s
+                return True
+            if until_s is None:
+                return False
+
+    def _make_context(self) -> SinkContext:
+        letter, plan = self._letter, self._stored.plan
+        state_dir = letter.directory / STATE
+        state_dir.mkdir(parents=True, exist_ok=True)
+        return SinkContext(
+            name=letter.spec.name,
+            session=plan.session,
+            session_id=self._stored.id,
+            session_dir=letter.session_dir,
+            state_dir=state_dir,
+            environment=_environment(letter.session_dir),
+            report_url=str(plan.settings.get("viewer_url") or ""),
+            timeout_s=letter.spec.timeout_s,
+            say=lambda text: self._ledger.note_saying(self._masks.text(" ".join(text.split()))),
+            keep_secret=self._masks.add,
+        )
+
+
+def _call(line: dict[str, Any]) -> Call:
+    return Call(kind=str(line.get("kind")), key=str(line.get("key")), data=line)
+
+
+def _environment(session_dir: Path) -> dict[str, Any]:
+    try:
+        found = codec.load((session_dir / "environment.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def start(letter_fd: int) -> None:
+    """The process, from its first line to its last."""
+    code = main(letter_fd)
+    # Threads that a sink left must not keep it.
+    os._exit(code)
+
+
+def main(letter_fd: int) -> int:
+    """The work of the process: read what to do, take the sink's lock, and deliver."""
+    _die_with_parent()
+    with open(letter_fd, "rb") as file:
+        letter = Letter.unpack(file.read())
+    sys.path[:] = letter.sys_path
+    masks = Masks((*letter.secrets, *secret_values(os.environ)))
+    with (letter.directory / LOCK).open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return BUSY
+        doorbell = os.dup(0)
+        copier = _capture_output(letter.directory / OUTPUT, masks)
+        _limit(letter)
+        code = Courier(letter, masks, doorbell).run()
+        for stream in (sys.stdout, sys.stderr):
+            stream.close()
+        copier.join(_LAST_WORDS_S)
+        return code
+
+
+def _die_with_parent() -> None:
+    parent = os.getppid()
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(GAVE_UP)
+
+
+def _limit(letter: Letter) -> None:
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    # Data, not address space: what is only reserved, as runtimes do by the gigabyte, costs nobody anything.
+    limit = letter.spec.memory_bytes
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    if letter.is_beside_run:
+        os.nice(_MODESTY)
+
+
+def _capture_output(path: Path, masks: Masks) -> threading.Thread:
+    """Send what the sink and its libraries print into a file, masked; the runner's output is not theirs."""
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nowhere, 0)
+    read_end, write_end = os.pipe()
+    for number in (1, 2):
+        os.dup2(write_end, number)
+    os.close(write_end)
+    copier = threading.Thread(target=_copy, args=(read_end, path, masks), daemon=True)
+    copier.start()
+    return copier
+
+
+def _copy(read_end: int, path: Path, masks: Masks) -> None:
+    rest = b""
+    with path.open("ab", buffering=0) as file:
+        while data := os.read(read_end, 1 << 16):
+            *lines, rest = (rest + data).split(b"\n")
+            rest = rest[-OUTPUT_LIMIT_BYTES:]
+            for line in lines:
+                if file.tell() < OUTPUT_LIMIT_BYTES:
+                    file.write(masks.text(line.decode("utf-8", "replace")).encode() + b"\n")

@@ -1,0 +1,163 @@
+"""A session in the words that every service shows: its outcome, what failed and why, what changed and by how much."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from paceline.model import Finding, Measurement, Record, Report, Status
+from paceline.report.format import measured, visible
+from paceline.report.table import Row, Table, complaints, key_metrics, make_table, summary
+from paceline.sinks import SinkContext
+
+_MARKS: Mapping[Status, str] = {Status.PASSED: "✅", Status.SKIPPED: "➖", Status.INTERRUPTED: "⏹️"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A metric that got worse or better, with the points that show it where the judge gave them."""
+
+    case: str
+    metric: str
+    worse: bool
+    effect: str
+    message: str
+    values: tuple[float, ...] = ()
+    index: int | None = None
+    link: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"{self.case}, {self.metric}: {self.effect or ('worse' if self.worse else 'better')}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digest:
+    """What is worth telling of a finished session; its size is bounded whatever the session's is."""
+
+    session: str
+    ok: bool
+    summary: str
+    unfinished: str
+    table: Table
+    changes: tuple[Change, ...]
+    link: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"{'✅' if self.ok else '❌'} {visible(self.session)}: {self.summary}"
+
+    @property
+    def failed(self) -> tuple[Row, ...]:
+        return tuple(row for row in self.table.rows if not row.status.ok)
+
+    @property
+    def worse(self) -> tuple[Change, ...]:
+        return tuple(change for change in self.changes if change.worse)
+
+    @property
+    def better(self) -> tuple[Change, ...]:
+        return tuple(change for change in self.changes if not change.worse)
+
+
+def make_digest(report: Report, link: str = "") -> Digest:
+    """The report in short; reads each record once."""
+    changes = [_change(finding) for finding in report.findings if finding.verdict in ("worse", "better")]
+    return Digest(
+        session=report.plan.session,
+        ok=report.ok,
+        summary=summary(report),
+        unfinished=visible(report.unfinished),
+        table=make_table(report),
+        changes=tuple(sorted(changes, key=lambda change: not change.worse)),
+        link=link,
+    )
+
+
+def report_link(context: SinkContext, given: str | None) -> str:
+    """Where people read more: as the sink's option says, else as the suite does."""
+    return given or context.report_url or str(context.environment.get("viewer_url") or "")
+
+
+def _change(finding: Finding) -> Change:
+    values, index = _points(finding.evidence)
+    effect = effect_text(finding)
+    return Change(
+        case=visible(finding.case),
+        metric=visible(finding.metric),
+        worse=finding.verdict == "worse",
+        effect=effect,
+        message=visible(_without_effect(finding.message, effect)),
+        values=values,
+        index=index,
+        link=str(finding.evidence.get("url") or ""),
+    )
+
+
+def effect_text(finding: Finding) -> str:
+    """The relative change with its interval: `+12.3% (+10.1% to +14.6%)`."""
+    if finding.effect is None:
+        return ""
+    text = _share(finding.effect)
+    if finding.low is not None and finding.high is not None:
+        text += f" ({_share(finding.low)} to {_share(finding.high)})"
+    return text
+
+
+def _share(ratio: float) -> str:
+    """A relative change; one of tenfold and more is a factor."""
+    if ratio >= 9.995:
+        return f"×{ratio + 1:.0f}" if ratio < 1e6 else f"×{ratio + 1:.0e}"
+    return f"{ratio:+.1%}"
+
+
+def _without_effect(message: str, effect: str) -> str:
+    """What a judge says besides the size of the change, which is shown already."""
+    begins_with_it = bool(effect) and message.startswith(effect.split(" ")[0])
+    return message.partition(") ")[2] or message if begins_with_it else message
+
+
+def _points(evidence: Mapping[str, Any]) -> tuple[tuple[float, ...], int | None]:
+    """The series behind a finding, and where in it the change lies."""
+    given = evidence.get("values") or evidence.get("points") or ()
+    values = [point.get("value") if isinstance(point, Mapping) else point for point in given]
+    index = evidence.get("index")
+    numbers = tuple(
+        float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)
+    )
+    whole = len(numbers) == len(values) and isinstance(index, int)
+    return numbers, index if whole else None
+
+
+def mark(status: Status) -> str:
+    """The sign of an outcome."""
+    return _MARKS.get(status, "❌")
+
+
+def words(status: Status) -> str:
+    return status.value.replace("_", " ")
+
+
+def problems(record: Record) -> tuple[str, ...]:
+    """Why a case is not good, a line each: unmet requirements with bound and actual, else the reason."""
+    return complaints(record)
+
+
+def chosen_metrics(record: Record, names: Iterable[str]) -> list[str]:
+    """The metrics of these names, a text each, in this order; the most telling ones if no name is given."""
+    wanted = list(dict.fromkeys(names))
+    if not wanted:
+        return [measured(name, value) for name, value in key_metrics(record)]
+    return [_one_metric(record, name) for name in wanted]
+
+
+def _one_metric(record: Record, name: str) -> str:
+    value = record.metrics.get(name)
+    if value is None and name == "exec_time_s":
+        value = Measurement(value=record.exec_time_s, unit="s", direction="lower")
+    return measured(name, value) if value is not None else f"{visible(name)} not measured"
+
+
+def shortened(lines: Sequence[str], most: int) -> list[str]:
+    """The first lines, and how many there are besides."""
+    hidden = len(lines) - most
+    return [*lines[:most], *([f"… and {hidden:,} more"] if hidden > 0 else [])]

@@ -1,0 +1,193 @@
+"""E-mail: one mail when a session has ended, by SMTP with TLS."""
+
+import hashlib
+import smtplib
+import ssl
+from email.message import EmailMessage
+from email.utils import formatdate, parseaddr
+from ipaddress import ip_address
+from typing import Literal, NoReturn, Self
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from paceline.model import Report
+from paceline.sinks import Sink, SinkContext, TryLater, Undeliverable
+from paceline.sinks.digest import Digest, make_digest, report_link
+from paceline.sinks.mail_text import html_page, plain_text
+from paceline.sinks.notebook import Notebook
+
+LARGEST_ATTACHMENT_BYTES = 1 << 20
+_PORTS = {"starttls": 587, "tls": 465, "none": 25}
+_LONGEST_SUBJECT = 200
+
+
+class MailOptions(BaseModel):
+    """Which server, from whom, to whom."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    host: str = Field(min_length=1, description="The SMTP server.")
+    port: int | None = Field(default=None, gt=0, le=65535, description="587, 465 with `tls`, 25 with `none`.")
+    security: Literal["starttls", "tls", "none"] = Field(
+        default="starttls", description="How the connection is protected."
+    )
+    ca_file: str | None = Field(default=None, description="Certificates to trust besides the system's.")
+    username: str | None = Field(default=None, description="The name to log in with, if the server asks.")
+    password_env: str = Field(default="SMTP_PASSWORD", description="The variable with the password.")
+    password_file: str | None = Field(default=None, description="A file with it, in place of the variable.")
+    sender: str = Field(alias="from", description="The address that the mail is from.")
+    to: tuple[str, ...] = Field(min_length=1, description="The addresses that it goes to.")
+    subject: str = Field(default="[paceline]", description="What the subject begins with.")
+    attach_report: bool = Field(default=True, description="Attach `report.md` if it is at most 1 MiB.")
+    viewer_url: str | None = Field(default=None, description="A link to show; `report_url` by default.")
+
+    @field_validator("to", mode="before")
+    @classmethod
+    def _one_or_more(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("sender", "to")
+    @classmethod
+    def _addresses(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
+        for address in (value,) if isinstance(value, str) else value:
+            if "@" not in parseaddr(address)[1] or "\n" in address or "\r" in address:
+                raise ValueError(f"{address!r} is no mail address")
+        return value
+
+    @model_validator(mode="after")
+    def _password_needs_protection(self) -> Self:
+        if self.username and self.security == "none" and not _is_loopback(self.host):
+            raise ValueError("a password is not sent without TLS: set `security` to starttls or tls")
+        return self
+
+
+class MailSink(Sink):
+    """Sends when the session has ended; when a resumed one has ended anew, in reply to the first mail."""
+
+    Options = MailOptions
+    options: MailOptions
+
+    def __init__(self, options: MailOptions, context: SinkContext) -> None:
+        super().__init__(options, context)
+        self._notebook = Notebook(context.state_dir)
+
+    def close(self, report: Report) -> None:
+        message_id = self._message_id(self.context.key)
+        if self._notebook.get(message_id):
+            return
+        digest = make_digest(report, report_link(self.context, self.options.viewer_url))
+        self._send(self._compose(digest, message_id))
+        first = self._notebook.get("first")
+        if first is None:
+            self._notebook.put("first", id=message_id)
+        self._notebook.put(message_id)
+
+    def _message_id(self, key: str) -> str:
+        """The same for every try, so that mail programs show a mail that was sent twice once."""
+        mark = hashlib.sha256(f"{self.context.session_id}\n{self.context.name}\n{key}".encode()).hexdigest()[
+            :40
+        ]
+        domain = parseaddr(self.options.sender)[1].rpartition("@")[2] or "localhost"
+        return f"<{mark}@{domain}>"
+
+    def _compose(self, digest: Digest, message_id: str) -> EmailMessage:
+        message = EmailMessage()
+        title = (
+            f"{self.options.subject} {'ok' if digest.ok else 'failed'}: {digest.session}: {digest.summary}"
+        )
+        message["Subject"] = _one_line(title)[:_LONGEST_SUBJECT]
+        message["From"] = self.options.sender
+        message["To"] = ", ".join(self.options.to)
+        message["Date"] = formatdate(localtime=False)
+        message["Message-ID"] = message_id
+        message["Auto-Submitted"] = "auto-generated"
+        first = self._notebook.get("first")
+        if first:
+            message["In-Reply-To"] = message["References"] = str(first["id"])
+        message.set_content(_encodable(plain_text(digest)))
+        message.add_alternative(_encodable(html_page(digest)), subtype="html")
+        self._attach_report(message)
+        return message
+
+    def _attach_report(self, message: EmailMessage) -> None:
+        path = self.context.session_dir / "report.md"
+        try:
+            wanted = self.options.attach_report and path.stat().st_size <= LARGEST_ATTACHMENT_BYTES
+            content = path.read_bytes() if wanted else b""
+        except OSError:
+            return
+        if content:
+            message.add_attachment(content, maintype="text", subtype="markdown", filename="report.md")
+
+    def _send(self, message: EmailMessage) -> None:
+        server = self.options.host
+        try:
+            with self._connect() as connection:
+                self._log_in(connection)
+                refused = connection.send_message(message)
+        except smtplib.SMTPRecipientsRefused as error:
+            _refuse(server, max(code for code, _ in error.recipients.values()), "no recipient is taken")
+        except smtplib.SMTPResponseException as error:
+            _refuse(server, error.smtp_code, type(error).__name__.removeprefix("SMTP"))
+        except smtplib.SMTPNotSupportedError as error:
+            raise Undeliverable(f"the mail server {server} cannot do what is asked: {error}") from None
+        except ssl.SSLError as error:
+            raise Undeliverable(
+                f"no safe connection to {server}: {error.reason or type(error).__name__}"
+            ) from None
+        except (OSError, smtplib.SMTPException) as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else type(error).__name__
+            raise TryLater(f"the mail server {server} cannot be reached: {why}") from None
+        if refused:
+            self.context.say(
+                f"mail: {len(refused)} of {len(self.options.to)} recipients were refused by {server}"
+            )
+
+    def _connect(self) -> smtplib.SMTP:
+        options = self.options
+        port = options.port or _PORTS[options.security]
+        timeout_s = min(self.context.timeout_s / 3, 20.0)
+        if options.security == "tls":
+            return smtplib.SMTP_SSL(options.host, port, timeout=timeout_s, context=self._trust())
+        connection = smtplib.SMTP(options.host, port, timeout=timeout_s)
+        if options.security == "starttls":
+            try:
+                connection.starttls(context=self._trust())
+            except BaseException:
+                connection.close()
+                raise
+        return connection
+
+    def _trust(self) -> ssl.SSLContext:
+        context = ssl.create_default_context()
+        if self.options.ca_file:
+            context.load_verify_locations(self.options.ca_file)
+        return context
+
+    def _log_in(self, connection: smtplib.SMTP) -> None:
+        if self.options.username:
+            password = self.context.secret(self.options.password_env, self.options.password_file)
+            connection.login(self.options.username, password)
+
+
+def _refuse(server: str, code: int, what: str) -> NoReturn:
+    """What the server said is left out: some repeat what they were sent."""
+    text = f"the mail server {server} answered {code}: {what}"
+    if 400 <= code < 500 or code < 0:
+        raise TryLater(text)
+    raise Undeliverable(text)
+
+
+def _one_line(text: str) -> str:
+    return _encodable(" ".join(text.split()))
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

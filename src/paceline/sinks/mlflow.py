@@ -1,0 +1,209 @@
+"""MLflow: a parent run for the session, and a child run for each record."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from paceline.model import Plan, Record, Report, Status
+from paceline.record.layout import OUTPUT, RECORD
+from paceline.record.packages import CONDA, PACKAGES
+from paceline.sinks import Sink, SinkContext, TryLater, Undeliverable
+from paceline.sinks.mlflow_entities import (
+    KEY,
+    ends_at_ms,
+    link_to,
+    make_counts,
+    make_metrics,
+    make_params,
+    record_tags,
+    session_tags,
+    started_at_ms,
+)
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Metric, Run
+
+URI = "MLFLOW_TRACKING_URI"
+UNFINISHED = "paceline.unfinished"
+METRICS_A_BATCH, PARAMS_A_BATCH = 1000, 100
+"""What MLflow takes by one request."""
+_SNAPSHOTS = ("environment.json", PACKAGES, CONDA, "config.yaml", "plan.json")
+_REPORTS = ("report.md", "report.json", "junit.xml")
+_PERMANENT = frozenset(
+    {
+        *("INVALID_PARAMETER_VALUE", "BAD_REQUEST", "ENDPOINT_NOT_FOUND", "PERMISSION_DENIED"),
+        *("UNAUTHENTICATED", "RESOURCE_DOES_NOT_EXIST", "FEATURE_DISABLED", "NOT_IMPLEMENTED"),
+    }
+)
+# MLflow's own patience of minutes would outlast a call's time; ours is kept on disk.
+_PATIENCE = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}
+_QUIET = {"MLFLOW_DISABLE_TELEMETRY": "true", "DO_NOT_TRACK": "1", "GIT_PYTHON_REFRESH": "quiet"}
+
+
+class MlflowOptions(BaseModel):
+    """Which server or store, and what goes there."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tracking_uri: str | None = Field(
+        default=None,
+        description="`http://host:5000`, `sqlite:///file.db`, `databricks` …; `MLFLOW_TRACKING_URI` by default, else "
+        "`mlflow.db` in the results directory.",
+    )
+    experiment: str = Field(
+        default="paceline", min_length=1, description="The experiment; it is made if need be."
+    )
+    artifacts: bool = Field(default=True, description="Whether snapshots, logs and the report go with it.")
+    largest_artifact_mb: float = Field(
+        default=100, ge=0, description="Files that are larger stay where they are."
+    )
+    tags: dict[str, str] = Field(default={}, description="Further tags of the session's run.")
+
+
+class MlflowSink(Sink):
+    """Finds its runs by a tag with the call's key, so that a repeated call makes no second run."""
+
+    Options = MlflowOptions
+    needs = ("mlflow", "mlflow")
+
+    def __init__(self, options: MlflowOptions, context: SinkContext) -> None:
+        super().__init__(options, context)
+        self.uri = _find_uri(options, context)
+        self._may_be_there = True
+        os.environ.update({name: os.environ.get(name, value) for name, value in _PATIENCE.items()})
+        os.environ.update(_QUIET)
+        if self.uri.partition(":")[0] not in ("http", "https", "sqlite", "databricks"):
+            os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+        with _faults():
+            self._client = _connect(self.uri)
+
+    def open(self, plan: Plan) -> None:
+        with _faults():
+            experiment = self._experiment()
+            run = self._find(experiment, self.context.session_id) or self._client.create_run(
+                experiment,
+                run_name=self.context.session,
+                tags={**self.options.tags, **session_tags(plan, self.context)},
+            )
+            self.context.save_state(experiment=experiment, parent=run.info.run_id)
+            self._send_files(run.info.run_id, [self.context.session_dir / name for name in _SNAPSHOTS])
+        self.context.say(link_to(self.uri, experiment, run.info.run_id, self.context.environ))
+
+    def record(self, record: Record) -> None:
+        with _faults():
+            run = self._child(record)
+            self._log(run, record)
+            entry = self.context.entry_dir(record.case)
+            self._send_files(run.info.run_id, [entry / RECORD, entry / OUTPUT])
+            status = _STATUSES.get(record.status, "FAILED")
+            self._client.set_terminated(run.info.run_id, status=status, end_time=ends_at_ms(record))
+        self._may_be_there = False
+
+    def close(self, report: Report) -> None:
+        with _faults():
+            parent = self._state("parent")
+            self._client.log_batch(parent, metrics=make_counts(report, self.context))
+            self._client.set_tag(parent, "paceline.ok", str(report.ok).lower())
+            if report.unfinished:
+                self._client.set_tag(parent, UNFINISHED, report.unfinished[:5000])
+            elif UNFINISHED in self._client.get_run(parent).data.tags:  # It was cut short, and went on.
+                self._client.delete_tag(parent, UNFINISHED)
+            self._send_files(parent, [self.context.session_dir / name for name in _REPORTS])
+            ended = "KILLED" if report.interrupted or report.unfinished else "FINISHED"
+            self._client.set_terminated(parent, status=ended if ended == "KILLED" or report.ok else "FAILED")
+
+    def _child(self, record: Record) -> "Run":
+        experiment, parent = self._state("experiment"), self._state("parent")
+        # Only the first record of a process, or one that failed just now, may be there already.
+        run = self._find(experiment, self.context.key) if self._may_be_there else None
+        self._may_be_there = True
+        return run or self._client.create_run(
+            experiment,
+            start_time=started_at_ms(record),
+            run_name=record.case.name,
+            tags=record_tags(record, self.context, parent),
+        )
+
+    def _log(self, run: "Run", record: Record) -> None:
+        """Numbers, parameters and all, in as few requests as MLflow allows; what is there already stays."""
+        known = run.data.metrics
+        metrics: Sequence[Metric] = [one for one in make_metrics(record) if one.key not in known]
+        params = make_params(record)
+        count = max(len(metrics) / METRICS_A_BATCH, len(params) / PARAMS_A_BATCH)
+        for i in range(int(-(-count // 1))):
+            self._client.log_batch(
+                run.info.run_id,
+                metrics=metrics[i * METRICS_A_BATCH : (i + 1) * METRICS_A_BATCH],
+                params=params[i * PARAMS_A_BATCH : (i + 1) * PARAMS_A_BATCH],
+            )
+
+    def _send_files(self, run_id: str, paths: Sequence[Path]) -> None:
+        limit = self.options.largest_artifact_mb * 1e6
+        for path in paths if self.options.artifacts else ():
+            if path.is_file() and 0 < path.stat().st_size <= limit:
+                self._client.log_artifact(run_id, str(path))
+
+    def _experiment(self) -> str:
+        found = self._client.get_experiment_by_name(self.options.experiment)
+        if found is not None:
+            return str(found.experiment_id)
+        return str(self._client.create_experiment(self.options.experiment, artifact_location=self._shelf()))
+
+    def _shelf(self) -> str | None:
+        """Where artifacts go: beside an SQLite file that is ours; elsewhere the server knows."""
+        if not self.uri.startswith("sqlite:///"):
+            return None
+        database = Path(self.uri.removeprefix("sqlite:///").partition("?")[0])
+        return database.absolute().with_suffix(".artifacts").as_uri()
+
+    def _find(self, experiment: str, key: str) -> "Run | None":
+        found = self._client.search_runs([experiment], f"tags.`{KEY}` = '{key}'", max_results=1)
+        return found[0] if found else None
+
+    def _state(self, name: str) -> str:
+        value = self.context.load_state().get(name)
+        if value is None:
+            raise Undeliverable("the session's run is not known: its state file is gone")
+        return str(value)
+
+
+_STATUSES: Mapping[Status, str] = {Status.PASSED: "FINISHED", Status.INTERRUPTED: "KILLED"}
+
+
+def _find_uri(options: MlflowOptions, context: SinkContext) -> str:
+    uri = options.tracking_uri or context.environ.get(URI)
+    if not uri:
+        return f"sqlite:///{context.session_dir.parent.absolute()}/mlflow.db"
+    password = urlsplit(uri).password if "://" in uri else None
+    if password:
+        context.keep_secret(password)
+    return uri
+
+
+def _connect(uri: str) -> "MlflowClient":
+    from mlflow import MlflowClient
+
+    return MlflowClient(tracking_uri=uri, registry_uri=uri)
+
+
+@contextmanager
+def _faults() -> Iterator[None]:
+    """Tells apart what MLflow refuses and what may go better later."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        yield
+    except MlflowException as error:
+        text = " ".join(str(error).split())[:300]
+        if error.error_code in _PERMANENT:
+            raise Undeliverable(text) from error
+        raise TryLater(text) from error
+    except json.JSONDecodeError as error:
+        raise TryLater(f"the answer is no JSON: {error}") from error

@@ -1,0 +1,234 @@
+"""Delivers what sessions that are over have left waiting."""
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from paceline.errors import PacelineError, SessionError
+from paceline.model import Finding, Report, SinkSpec, Status
+from paceline.record import codec
+from paceline.record.directory import SessionDir
+from paceline.record.events import read_events
+from paceline.record.layout import EVENTS, LOCK, OUTBOX
+from paceline.record.redact import secret_values
+from paceline.sinks.delivery import Delivery, Post, wait_for
+from paceline.sinks.ledger import Ledger, Standing, standing, wanted_calls
+from paceline.sinks.outbox import (
+    JOURNAL,
+    Outbox,
+    StoredPlan,
+    read_calls,
+    read_plan,
+    sink_dir,
+    sink_names,
+    waiting_sessions,
+)
+from paceline.sinks.specs import IncompleteSpec, read_spec, read_stored
+
+OLDER_WAIT_S = 15.0
+"""How long the end of a session takes for what earlier ones have left, if their sinks take it."""
+NO_LIMIT_S = 1e9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """What became of one sink of a session."""
+
+    session: str
+    name: str
+    type: str
+    delivered: int
+    waiting: int
+    required: bool = False
+    fault: str = ""
+
+
+def send(
+    session_dir: Path,
+    note: Callable[[str], None],
+    *,
+    sinks: Sequence[str] = (),
+    fresh: Mapping[str, SinkSpec] | None = None,
+    secrets: Sequence[str] = (),
+    wait_s: float = NO_LIMIT_S,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> list[Sent]:
+    """Deliver what waits in a session; `fresh` settings, of a configuration given again, replace the kept ones."""
+    with _taken(session_dir) as outbox:
+        stored = read_plan(outbox.path)
+        found = {
+            name: spec for name, spec in _specs(session_dir, fresh or {}) if not sinks or spec.name in sinks
+        }
+        values = (*secrets, *secret_values(os.environ))
+        post = Post(session_dir=session_dir, secrets=values, note=note)
+        before = {
+            name: standing(sink_dir(session_dir, name), spec.only, stored) for name, spec in found.items()
+        }
+        usable = [spec for spec in found.values() if not spec.blocked and before[spec.name].waiting]
+        wait_for([Delivery(spec, post, wait_s) for spec in usable], is_stopped)
+        sent = [_sent(session_dir, spec, before[name], stored) for name, spec in found.items()]
+        if not any(_is_waiting(session_dir, name, stored) for name in sink_names(session_dir)):
+            outbox.forget()
+        return sent
+
+
+@contextmanager
+def _taken(session_dir: Path) -> Iterator[Outbox]:
+    """The outbox of a session that nobody runs, with all in its journal that is on disk."""
+    outbox = Outbox(session_dir)
+    if not outbox.exists:
+        raise SessionError(f"session {session_dir.name} was run without sinks: name some with --config")
+    directory = SessionDir.open(session_dir)
+    with _untouched(session_dir / LOCK):
+        directory.lock()
+        try:
+            outbox.resume()
+            outbox.catch_up()
+            if not outbox.is_closed:
+                outbox.add_close(_report_of(directory, read_plan(outbox.path)))
+            yield outbox
+        finally:
+            outbox.close()
+            directory.unlock()
+
+
+@contextmanager
+def _untouched(lock: Path) -> Iterator[None]:
+    """Leaves the time of a session's lock as it was: by it the newest session is known."""
+    with suppress(OSError):
+        status = lock.stat()
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                os.utime(lock, ns=(status.st_atime_ns, status.st_mtime_ns))
+        return
+    yield
+
+
+def _report_of(directory: SessionDir, stored: StoredPlan) -> Report:
+    """The report of a session that had no sinks when it ended, or whose runner was killed."""
+    counts: Counter[Status] = Counter(record.status for _, record in directory.stored_records())
+    planned = len(stored.cases)
+    end = _last_event(directory.path)
+    ended = end.get("event") == "session_finished"
+    missing = f"{max(0, planned - counts.total()):,} of {planned:,} cases have no record"
+    return Report(
+        plan=stored.plan,
+        records=(),
+        findings=_findings(directory.path) if ended else (),
+        counts=counts,
+        interrupted=bool(end.get("interrupted")),
+        unfinished="" if ended else f"the runner was killed; {missing}",
+    )
+
+
+def _last_event(session_dir: Path) -> dict[str, Any]:
+    """How the session was last seen: started, or at its end."""
+    last: dict[str, Any] = {}
+    for event in read_events(session_dir / EVENTS):
+        last = event if str(event.get("event")).startswith("session_") else last
+    return last
+
+
+def _findings(session_dir: Path) -> tuple[Finding, ...]:
+    try:
+        found = codec.load((session_dir / "report.json").read_bytes())["findings"]
+        return tuple(Finding(**one) for one in found)
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
+
+
+def _specs(session_dir: Path, fresh: Mapping[str, SinkSpec]) -> Iterator[tuple[str, SinkSpec]]:
+    """The sinks of a session by the names of their directories; what cannot be set up is blocked."""
+    for name in sink_names(session_dir):
+        directory = sink_dir(session_dir, name)
+        try:
+            stored, _ = read_stored(directory)
+            yield name, fresh[stored.name] if stored.name in fresh else read_spec(directory, os.environ)
+        except IncompleteSpec as error:
+            with suppress(IncompleteSpec):
+                stored, _ = read_stored(directory)
+                yield name, replace(stored, blocked=str(error))
+
+
+def _sent(session_dir: Path, spec: SinkSpec, before: Standing, stored: StoredPlan) -> Sent:
+    now = standing(sink_dir(session_dir, spec.name), spec.only, stored)
+    return Sent(
+        session=session_dir.name,
+        name=spec.name,
+        type=spec.type,
+        delivered=now.delivered - before.delivered,
+        waiting=now.waiting,
+        required=spec.required,
+        fault=(spec.blocked or now.fault) if now.waiting else "",
+    )
+
+
+def _is_waiting(session_dir: Path, name: str, stored: StoredPlan) -> bool:
+    directory = sink_dir(session_dir, name)
+    with suppress(IncompleteSpec):
+        return bool(standing(directory, read_stored(directory)[0].only, stored).waiting)
+    return False
+
+
+def still_waiting(session: str, name: str, found: Standing) -> str:
+    """The line that says what a sink has not got, why, and what to do."""
+    total = found.delivered + found.waiting
+    return (
+        f"sink {name}: {found.fault or 'not delivered'}; {found.waiting:,} of {total:,} messages wait: "
+        f"paceline send {session}"
+    )
+
+
+def deliver_older(
+    session_dir: Path, failing: frozenset[str], post: Post, is_stopped: Callable[[], bool]
+) -> None:
+    """Deliver what earlier sessions of the same results directory left, to sinks that do not fail just now."""
+    until_s = monotonic() + OLDER_WAIT_S
+    broken = set(failing)
+    for older in waiting_sessions(session_dir.parent):
+        if older == session_dir:
+            continue
+        try:
+            names = _worth_trying(older, broken)
+            left_s = until_s - monotonic()
+            if not names or left_s <= 0 or is_stopped():
+                continue
+            for one in send(
+                older, post.note, sinks=names, secrets=post.secrets, wait_s=left_s, is_stopped=is_stopped
+            ):
+                broken |= {one.type} if one.waiting else set()
+                post.note(describe(one))
+        except SessionError:
+            continue  # Somebody runs it just now, and will deliver at its end.
+        except (PacelineError, OSError, ValueError) as error:
+            post.note(f"session {older.name}: what waits for its sinks could not be sent: {error}")
+
+
+def _worth_trying(session_dir: Path, broken: set[str]) -> list[str]:
+    """The sinks for which something waits that was not refused for good, and that neither fail now nor hung."""
+    stored, names = read_plan(session_dir / OUTBOX), []
+    for name in sink_names(session_dir):
+        with suppress(IncompleteSpec):
+            spec = read_spec(sink_dir(session_dir, name), os.environ)
+            ledger = Ledger(sink_dir(session_dir, name)).read()
+            calls = wanted_calls(read_calls(session_dir / OUTBOX / JOURNAL), spec.only, stored)
+            settled = ledger.delivered | ledger.refused
+            is_able = spec.type not in broken and not ledger.is_stuck
+            if is_able and any(call.key not in settled for call in calls):
+                names.append(spec.name)
+    return names
+
+
+def describe(sent: Sent) -> str:
+    """One line on what became of a sink's queue."""
+    line = f"session {sent.session}: sink {sent.name}: {sent.delivered:,} delivered"
+    if not sent.waiting:
+        return f"{line}, nothing waits"
+    return f"{line}, {sent.waiting:,} still waiting ({sent.fault or 'not delivered'})"

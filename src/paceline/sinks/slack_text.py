@@ -1,0 +1,141 @@
+"""Text and blocks as Slack takes them: escaped, split at its limits, packed into as many messages as they need."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from paceline.report.format import visible
+
+MOST_BLOCKS = 50
+MOST_SECTION = 3000
+MOST_HEADER = 150
+MOST_FALLBACK = 3000
+MOST_IN_MESSAGE = 12_000
+"""Characters of a message's blocks as JSON. The manual speaks of 40,000 for a message, but messages whose blocks
+have more than about 13,200 are refused with `msg_blocks_too_long`."""
+
+Block = dict[str, Any]
+
+_TOKEN = re.compile(r"&(?:amp|lt|gt);|<[^<>\n]{1,200}>|.", re.DOTALL)
+_USER = re.compile(r"[UW][A-Z0-9]{2,}")
+_GROUP = re.compile(r"S[A-Z0-9]{2,}")
+
+
+def width(text: str) -> int:
+    """Its length as services written in Java and JavaScript count it; never less than that in characters."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def escape(text: str) -> str:
+    """Foreign text on one line, in which nothing is a link or a mention."""
+    return visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def code(text: str) -> str:
+    """A name, shown as it is."""
+    return f"`{escape(text).replace('`', chr(0x2B9))}`" if text else ""
+
+
+def link(url: str, label: str) -> str:
+    """A link; an address that could break out of it is shown as text."""
+    safe = url.startswith(("https://", "http://")) and not re.search(r"[<>|\s]", url)
+    return f"<{url}|{escape(label)}>" if safe else escape(url)
+
+
+def mention(who: str) -> str:
+    """A user or a group by its id, which Slack then tells; anything else is only text."""
+    name = who.strip().lstrip("@")
+    if _USER.fullmatch(name):
+        return f"<@{name}>"
+    return f"<!subteam^{name}>" if _GROUP.fullmatch(name) else f"@{escape(name)}"
+
+
+def split_text(text: str, limit: int = MOST_SECTION) -> list[str]:
+    """Pieces that are no longer than the limit: cut at line ends if possible, never within an entity or a link."""
+    pieces: list[str] = []
+    current = ""
+    for line in _short_lines(text, limit):
+        joined = f"{current}\n{line}" if current else line
+        if width(joined) <= limit:
+            current = joined
+        else:
+            pieces.append(current)
+            current = line
+    return [*pieces, current] if current else pieces
+
+
+def _short_lines(text: str, limit: int) -> Iterator[str]:
+    for line in text.split("\n"):
+        if width(line) <= limit:
+            yield line
+        else:
+            yield from _cut(line, limit)
+
+
+def _cut(line: str, limit: int) -> Iterator[str]:
+    piece: list[str] = []
+    size = 0
+    for token in _TOKEN.findall(line):
+        wide = width(token)
+        if size + wide > limit:
+            yield "".join(piece)
+            piece, size = [], 0
+        piece.append(token)
+        size += wide
+    yield "".join(piece)
+
+
+def cut_text(text: str, limit: int) -> str:
+    """The text, or as much of its beginning as fits, with an ellipsis."""
+    if width(text) <= limit:
+        return text
+    return (split_text(text, limit - 1) or [""])[0] + "…"
+
+
+def header(text: str) -> Block:
+    shown = cut_text(visible(text).strip() or "paceline", MOST_HEADER)
+    return {"type": "header", "text": {"type": "plain_text", "text": shown, "emoji": True}}
+
+
+def sections(lines: Iterable[str]) -> list[Block]:
+    """Lines of Slack's markup as blocks."""
+    pieces = split_text("\n".join(lines))
+    return [
+        {"type": "section", "text": {"type": "mrkdwn", "text": piece}} for piece in pieces if piece.strip()
+    ]
+
+
+def code_lines(lines: Sequence[str]) -> list[Block]:
+    """Lines of output in a box; what would end the box early is changed."""
+    text = "\n".join(lines).replace("```", "ʹʹʹ")
+    room = MOST_SECTION - len("```\n\n```")
+    pieces = split_text(text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"), room)
+    boxes = (f"```\n{piece}\n```" for piece in pieces if piece.strip())
+    return [{"type": "section", "text": {"type": "mrkdwn", "text": box}} for box in boxes]
+
+
+def pack(blocks: Iterable[Block]) -> list[list[Block]]:
+    """The blocks in as many messages as they need."""
+    messages: list[list[Block]] = []
+    room = count = 0
+    for block in blocks:
+        size = width(json.dumps(block, ensure_ascii=False)) + 2
+        if not messages or count == MOST_BLOCKS or size > room:
+            messages.append([])
+            room, count = MOST_IN_MESSAGE - 2, 0
+        messages[-1].append(block)
+        room -= size
+        count += 1
+    return messages
+
+
+def fallback(blocks: Sequence[Block], limit: int = MOST_FALLBACK) -> str:
+    """What a notification shows of a message, and what is sent if Slack refuses its blocks."""
+    texts = (_fallback_text(block) for block in blocks if "text" in block)
+    return cut_text("\n".join(texts), limit) or "paceline"
+
+
+def _fallback_text(block: Block) -> str:
+    text: str = block["text"]["text"]
+    return escape(text) if block["text"]["type"] == "plain_text" else text

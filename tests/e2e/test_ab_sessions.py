@@ -1,0 +1,369 @@
+"""`paceline ab` from the command line: real runs, real environments, killed and gone on with."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wheels import make_wheel
+from workplace import Workplace
+
+SCRIPT = """
+import argparse, os, pathlib, time
+from paceline import emit
+parser = argparse.ArgumentParser()
+parser.add_argument("--benchmark-results-path")
+parser.add_argument("--cost", type=float, default=1.0)
+options = parser.parse_args()
+here = pathlib.Path(__file__).parent
+with open(here / "ledger", "a") as ledger:
+    ledger.write("begin\\n")
+count = (here / "ledger").read_text().count("begin")
+while count == int(os.environ.get("HANG_AT", "0")) and not (here / "go").exists():
+    time.sleep(0.02)
+emit.metrics({"work_s": options.cost * (1 + count % 3 / 1000), "docs_per_sec": 100.0 + count % 2 / 100})
+with open(here / "ledger", "a") as ledger:
+    ledger.write("end\\n")
+"""
+
+AB = """
+entries:
+  - {name: work, script: bench.py}
+arms:
+  old: {env: {COLOUR: red}}
+  new: {args: {work: --cost 1.2}}
+metrics: [work_s, docs_per_sec]
+budget: {runs: 15}
+warmup: 0
+"""
+
+
+def ledger(place: Workplace) -> list[str]:
+    path = place.path / "ledger"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def journal(directory: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (directory / "journal.jsonl").read_text().splitlines()]
+
+
+def found(result: dict[str, Any], metric: str, arm: str) -> dict[str, Any]:
+    (one,) = [one for one in result["comparisons"] if (one["metric"], one["arm"]) == (metric, arm)]
+    return dict(one)
+
+
+@pytest.fixture
+def ab_place(place: Workplace) -> Workplace:
+    place.write("bench.py", SCRIPT)
+    place.write("ab.yaml", AB)
+    return place
+
+
+def test_says_what_differs_and_what_does_not(ab_place: Workplace) -> None:
+    done = ab_place.run("ab", "ab.yaml", "--out", "out", "--json", "--db", "history.db")
+    assert done.returncode == 1, done.stderr
+    result = json.loads(done.stdout)
+    assert found(result, "work_s", "new")["verdict"] == "worse"
+    assert found(result, "work_s", "new")["low"] <= 1.2 <= found(result, "work_s", "new")["high"]
+    assert found(result, "docs_per_sec", "new")["verdict"] == "same"
+    assert found(result, "work_s", "null")["verdict"] == "same"
+    assert result["ended"] == "every metric is decided"
+    assert result["runs"] == 12 == ledger(ab_place).count("end")
+    assert {name: arm["runs"] for name, arm in result["arms"].items()} == {"old": 4, "new": 4, "null": 4}
+    out = ab_place.path / "out"
+    assert json.loads((out / "ab.json").read_text()) == result
+    assert "work" in (out / "ab.md").read_text()
+    assert "<svg" in (out / "ab.html").read_text()
+    with sqlite3.connect(ab_place.path / "history.db") as database:
+        kinds = database.execute("SELECT kind, count(*) FROM session GROUP BY kind").fetchall()
+        variants = database.execute("SELECT variant FROM \"case\" WHERE kind = 'entry' ORDER BY 1").fetchall()
+    assert kinds == [("ab", 12)]
+    assert variants == [("new",), ("null",), ("old",)]
+    record = json.loads((out / "trials" / "new-0001" / "work" / "record.json").read_text())
+    assert record["details"]["arm"] == "new"
+    assert record["details"]["block"] == 0
+
+
+def test_killed_it_goes_on_and_neither_loses_nor_repeats_a_run(ab_place: Workplace) -> None:
+    os.environ.pop("HANG_AT", None)
+    command = ab_place.command("ab", "ab.yaml", "--json")
+    process = subprocess.Popen(
+        command,
+        cwd=ab_place.path,
+        env={**os.environ, "HANG_AT": "6"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 120
+    while ledger(ab_place).count("begin") < 6:
+        assert time.monotonic() < deadline
+        assert process.poll() is None
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    (out,) = (ab_place.path / "results").glob("ab-ab-*")
+    before = {path: path.read_bytes() for path in out.glob("trials/*/*/record.json")}
+    assert len(before) == 5 == ledger(ab_place).count("end")
+
+    done = ab_place.run("ab", "ab.yaml", "--json")
+    assert done.returncode == 1, done.stderr
+    assert "goes on with" in done.stderr
+    result = json.loads(done.stdout)
+    assert list((ab_place.path / "results").glob("ab-ab-*")) == [out]
+    assert {path: path.read_bytes() for path in before} == before
+    trials = [(line["arm"], line["block"]) for line in journal(out) if line["kind"] == "trial"]
+    assert len(trials) == len(set(trials)) == result["runs"] == 12
+    assert ledger(ab_place).count("end") == 12
+    assert ledger(ab_place).count("begin") == 13  # the run that was killed had to begin again
+
+    # Killed between the end of a run and the line that tells of it: the run's own files are enough.
+    lines = (out / "journal.jsonl").read_text().splitlines(keepends=True)
+    assert '"kind":"end"' in lines[-1]
+    (out / "journal.jsonl").write_text("".join(lines[:-2]))
+    again = json.loads(ab_place.run("ab", "ab.yaml", "--json", "--out", out).stdout)
+    assert again["comparisons"] == result["comparisons"]
+    assert ledger(ab_place).count("begin") == 13
+
+    changed = ab_place.run("ab", "ab.yaml", "--out", out, "--seed", "8")
+    assert changed.returncode == 2
+    assert "holds another A/B test" in changed.stderr
+
+
+def test_packages_of_the_arms(ab_place: Workplace) -> None:
+    for version, value in (("1.0", 1.0), ("2.0", 0.5)):
+        make_wheel(ab_place.path, "tinypkg", version, f"COST = {value}\n")
+    ab_place.write(
+        "bench.py", "import tinypkg\nfrom paceline import emit\nemit.metrics({'work_s': tinypkg.COST})\n"
+    )
+    ab_place.write(
+        "suite.yaml",
+        "entries:\n  - {name: script, script: bench.py}\n"
+        "  - {name: program, command: 'python {config_dir}/bench.py'}\n",
+    )
+    ab_place.write(
+        "ab.yaml",
+        "config: suite.yaml\nmetrics: work_s\nnull_arm: false\nbudget: {runs: 8}\narms:\n"
+        "  v1: {packages: [./tinypkg-1.0-py3-none-any.whl]}\n"
+        "  v2: {packages: [./tinypkg-2.0-py3-none-any.whl]}\n",
+    )
+    cache = str(ab_place.path / "cache")
+    shown = ab_place.run("ab", "ab.yaml", "--dry-run", PACELINE_CACHE=cache)
+    assert shown.returncode == 0, shown.stderr
+    assert "arm v2: packages ./tinypkg-2.0" in shown.stdout
+    assert not (ab_place.path / "cache" / "venvs").exists()
+    done = ab_place.run("ab", "ab.yaml", "--json", PACELINE_CACHE=cache)
+    assert done.returncode == 0, done.stderr + done.stdout
+    result = json.loads(done.stdout)
+    assert {(one["case"], one["verdict"], one["ratio"]) for one in result["comparisons"]} == {
+        ("script", "better", 0.5),
+        ("program", "better", 0.5),
+    }
+    assert any("2.0" in package for package in result["arms"]["v2"]["installed"])
+
+
+def test_revisions_as_arms(ab_place: Workplace) -> None:
+    repo = ab_place.path / "repo"
+    repo.mkdir()
+    git = ["git", "-C", str(repo), "-c", "user.name=t", "-c", "user.email=t@example.com"]
+    subprocess.run([*git, "init", "-q", "-b", "main"], check=True)
+    for cost in (1.0, 1.5):
+        (repo / "cost.txt").write_text(str(cost))
+        subprocess.run([*git, "add", "-A"], check=True)
+        subprocess.run([*git, "commit", "-q", "-m", str(cost)], check=True)
+    ab_place.write(
+        "bench.py",
+        "import os, pathlib\nfrom paceline import emit\n"
+        "assert os.environ['PACELINE_REPO'] == os.getcwd()\n"
+        "emit.metrics({'work_s': float(pathlib.Path('cost.txt').read_text())})\n",
+    )
+    ab_place.write(
+        "ab.yaml",
+        "entries: [{name: work, script: bench.py}]\nmetrics: [work_s]\nbudget: {runs: 12}\narms:\n"
+        "  before: {git: {repo: repo, ref: main~1}}\n  after: {git: {repo: repo, ref: main}}\n",
+    )
+    done = ab_place.run("ab", "ab.yaml", "--json", PACELINE_CACHE=str(ab_place.path / "cache"))
+    result = json.loads(done.stdout)
+    assert done.returncode == 1, done.stderr
+    assert found(result, "work_s", "after")["ratio"] == pytest.approx(1.5)
+    assert len(result["arms"]["after"]["revision"]) == 40
+
+
+def test_an_arm_that_is_decided_leaves_the_others(ab_place: Workplace) -> None:
+    ab_place.write(
+        "bench.py",
+        "import os\nfrom paceline import emit\n"
+        "sign = 1 if int(os.environ['PACELINE_SESSION'][-1]) % 2 else -1\n"
+        "emit.metrics({'work_s': float(os.environ['COST']) * float(os.environ['NOISE']) ** sign})\n",
+    )
+    ab_place.write(
+        "ab.yaml",
+        "entries: [{name: work, script: bench.py}]\nmetrics: [work_s]\nbudget: {runs: 21}\nnull_arm: false\n"
+        "arms:\n  old: {env: {COST: 1, NOISE: 1}}\n  far: {env: {COST: 3, NOISE: 1.001}}\n"
+        "  near: {env: {COST: 1, NOISE: 3}}\nwarmup: 0\n",
+    )
+    result = json.loads(ab_place.run("ab", "ab.yaml", "--json").stdout)
+    runs = {name: arm["runs"] for name, arm in result["arms"].items()}
+    assert found(result, "work_s", "far")["verdict"] == "worse"
+    assert runs["far"] == 4
+    assert runs["old"] == runs["near"] == 8
+    assert result["runs"] == 20
+
+
+def test_ctrl_c_ends_it_and_the_same_command_goes_on(ab_place: Workplace) -> None:
+    process = subprocess.Popen(
+        ab_place.command("ab", "ab.yaml", "--runs", "3"),
+        cwd=ab_place.path,
+        env={**os.environ, "HANG_AT": "2"},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + 120
+    while ledger(ab_place).count("begin") < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130, said
+    assert "the same command goes on" in said
+    assert "Traceback" not in said
+    done = ab_place.run("ab", "ab.yaml", "--runs", "3", "--json")
+    assert json.loads(done.stdout)["runs"] == 3
+    assert ledger(ab_place).count("end") == 3
+
+
+def test_a_failing_arm_is_given_up_and_told(ab_place: Workplace) -> None:
+    ab_place.write("ab.yaml", AB.replace("--cost 1.2", "--cost lots"))
+    done = ab_place.run("ab", "ab.yaml", "--json", "--out", "out")
+    assert done.returncode == 1
+    result = json.loads(done.stdout)
+    assert result["runs"] == 6
+    (missing,) = result["missing"]
+    assert (missing["case"], missing["arm"]) == ("work", "new")
+    assert "2 of 2 runs failed" in missing["why"]
+
+
+def test_arms_may_bring_configuration(ab_place: Workplace) -> None:
+    ab_place.write(
+        "bench.py",
+        "import os, pathlib\nfrom paceline import emit\n"
+        "dask = pathlib.Path(os.environ.get('DASK_CONFIG', os.devnull)).read_text()\n"
+        "emit.params({'colour': os.environ.get('COLOUR'), 'size': os.environ['SIZE'], 'dask': dask})\n"
+        "emit.metrics({'work_s': 1.0})\n",
+    )
+    ab_place.write("blue.yaml", "env: {COLOUR: blue}\n")
+    ab_place.write(
+        "ab.yaml",
+        "entries:\n  - {name: work, script: bench.py, env: {SIZE: '{matrix.size}'}, matrix: {size: [1]}}\n"
+        "arms:\n  plain: {}\n  blue: {config: [blue.yaml], dask: {distributed: {x: 1}}, params: {size: 2}}\n"
+        "null_arm: false\nbudget: {time: 1s}\n",
+    )
+    done = ab_place.run(
+        "ab", "ab.yaml", "--json", "--out", "out", PACELINE_CACHE=str(ab_place.path / "cache")
+    )
+    result = json.loads(done.stdout)
+    assert result["ended"] == "the budget of 1 s is spent"
+    trials = ab_place.path / "out" / "trials"
+    (plain,) = trials.glob("plain-0001/work*/record.json")
+    (blue,) = trials.glob("blue-0001/work*/record.json")
+    assert json.loads(plain.read_text())["params"] == {"colour": None, "size": "1", "dask": ""}
+    params = json.loads(blue.read_text())["params"]
+    assert (params["colour"], params["size"]) == ("blue", "2")
+    assert json.loads(params["dask"]) == {"distributed": {"x": 1}}
+
+
+def test_a_secret_of_an_arm_stays_one(ab_place: Workplace) -> None:
+    ab_place.write("ab.yaml", AB.replace("COLOUR: red", "API_TOKEN: kept-quiet-42"))
+    done = ab_place.run("ab", "ab.yaml", "--out", "out", "--runs", "3")
+    assert done.returncode in (0, 1), done.stderr
+    texts = [path.read_bytes() for path in (ab_place.path / "out").rglob("*") if path.is_file()]
+    assert texts
+    assert not any(b"kept-quiet-42" in text for text in texts)
+    assert "kept-quiet-42" not in done.stdout + done.stderr
+
+
+def test_mistakes_end_with_2(ab_place: Workplace) -> None:
+    for words, said in (
+        (("ab.yaml", "--resume"), "no A/B test to go on with"),
+        (("nowhere.yaml",), "does not exist"),
+        (("ab.yaml", "--time", "soon"), "expected a time"),
+        (("bench.py",), "bench.py"),
+    ):
+        done = ab_place.run("ab", *words)
+        assert done.returncode == 2, done.stderr
+        assert said in done.stderr
+        assert "Traceback" not in done.stderr
+    ab_place.write("ab.yaml", AB.replace("--cost 1.2", "--cost 1.2}, params: {size: 3"))
+    done = ab_place.run("ab", "ab.yaml")
+    assert done.returncode == 2
+    assert "no selected entry has a parameter 'size'" in done.stderr
+
+
+def test_a_folder_of_conda_files(ab_place: Workplace) -> None:
+    wheel = make_wheel(ab_place.path, "tinypkg", "1.0", "COST = 1\n")
+    stand_in = make_wheel(ab_place.path, "pytest", "9.0", PYTEST_STAND_IN)
+    ab_place.write("tests/test_work.py", "def test_work(): pass\n")
+    for name in ("baseline", "other"):
+        packages = f"{{pip: ['{wheel}', '{stand_in}']}}"
+        ab_place.write(f"folder/AB_{name}.conda.yaml", f"dependencies: [python, nodejs, {packages}]\n")
+    ab_place.write("folder/config.yaml", "repeat: 4\ntargets: [tests/test_work.py]\n")
+    done = ab_place.run("ab", "folder", "--json", PACELINE_CACHE=str(ab_place.path / "cache"))
+    result = json.loads(done.stdout)
+    assert result["runs"] == 8, done.stderr
+    notes = result["notes"]
+    assert [note.partition(":")[0] for note in notes] == ["AB_baseline.conda.yaml", "AB_other.conda.yaml"]
+    assert all("conda is not installed here" in note and "without nodejs" in note for note in notes)
+    metrics = {one["metric"] for one in result["comparisons"]}
+    assert "test_work.duration_s" in metrics
+
+
+def test_conda_makes_the_environments_where_it_is_installed(ab_place: Workplace) -> None:
+    conda = ab_place.write("bin/conda", f"#!{sys.executable}\n{CONDA_STAND_IN}")
+    conda.chmod(0o755)
+    stand_in = make_wheel(ab_place.path, "pytest", "9.0", PYTEST_STAND_IN)
+    ab_place.write("tests/test_work.py", "def test_work(): pass\n")
+    ab_place.write("folder/AB_baseline.conda.yaml", "dependencies: [python, nodejs]\n")
+    ab_place.write(
+        "folder/config.yaml", "repeat: 1\ntest_null_hypothesis: true\ntargets: [tests/test_work.py]\n"
+    )
+    path = f"{conda.parent}{os.pathsep}{os.environ['PATH']}"
+    cache = str(ab_place.path / "cache")
+    done = ab_place.run("ab", "folder", "--json", PACELINE_CACHE=cache, PATH=path, STAND_IN=str(stand_in))
+    result = json.loads(done.stdout)
+    assert result["notes"] == []
+    assert result["missing"] == []
+    assert result["runs"] == 2
+    assert any("pytest==9.0" in package for package in result["arms"]["baseline"]["installed"])
+
+
+CONDA_STAND_IN = """
+import os, subprocess, sys, venv
+assert sys.argv[1:4] == ["env", "create", "--prefix"], sys.argv
+prefix = sys.argv[4]
+venv.create(prefix, with_pip=False)
+packages = subprocess.check_output([prefix + "/bin/python", "-c", "import site; print(site.getsitepackages()[0])"])
+import zipfile
+zipfile.ZipFile(os.environ["STAND_IN"]).extractall(packages.decode().strip())
+pip = os.path.join(packages.decode().strip(), "pip")
+os.mkdir(pip)
+open(pip + "/__main__.py", "w").close()
+"""
+
+PYTEST_STAND_IN = '''
+"""Stands for pytest in an environment that is built without a network."""
+import types
+
+def main(args, plugins=()):
+    report = types.SimpleNamespace(when="call", passed=True, nodeid="tests/test_work.py::test_work", duration=0.5)
+    for plugin in plugins:
+        plugin.pytest_runtest_logreport(report)
+    return 0
+'''

@@ -1,0 +1,144 @@
+"""`paceline bisect` on real repositories and packages: unattended, resumable, and plain about what it cannot tell."""
+
+import json
+import os
+import signal
+import time
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from demo_repo import SCRIPT, SUITE, DemoRepo, make_repo, make_wheel
+from paceline.cli import cli
+from paceline.errors import PacelineError
+from workplace import Workplace
+
+
+@pytest.fixture
+def demo(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> Workplace:
+    monkeypatch.setenv("DEMO_LEDGER", str(place.path / "ledger"))
+    monkeypatch.setenv("DEMO_NOISE", "0.01")
+    monkeypatch.setenv("PACELINE_CACHE", str(place.path / "cache"))
+    place.write("paceline.yaml", SUITE)
+    place.write("work.py", SCRIPT)
+    return place
+
+
+def words(repo: DemoRepo, *more: str) -> list[str]:
+    ends = ["--good", repo.revision(1), "--bad", "main"]
+    return ["bisect", "--repo", str(repo.path), *ends, "--case", "work", "--metric", "work_s", *more]
+
+
+def journal(out: Path) -> list[dict[str, Any]]:
+    lines = (out / "journal.jsonl").read_text().splitlines() if (out / "journal.jsonl").exists() else []
+    return [entry for entry in map(json.loads, lines) if entry["kind"] == "run"]
+
+
+def test_it_names_the_commit_past_others_that_do_not_build(demo: Workplace) -> None:
+    repo = make_repo(demo.path / "repo", commits=16, culprit=9, broken=frozenset({4, 5}))
+    done = demo.run(*words(repo, "--setup", "sh build.sh", "--out", "out", "--json"))
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert data["culprit"] == repo.revision(9)
+    assert data["confidence"] >= 0.95
+    assert data == json.loads((demo.path / "out/bisect.json").read_text())
+    assert data["runs"] == len(journal(demo.path / "out"))
+    unbuildable = [one for one in data["tested"] if "cannot be built" in one["reason"]]
+    assert {one["revision"] for one in unbuildable} <= {repo.revision(4), repo.revision(5)}
+    page = (demo.path / "out/bisect.html").read_text()
+    assert "<svg" in page and "walk the long way" in page and "seconds.txt" in page
+    assert "demo@example.invalid" not in page + (demo.path / "out/bisect.md").read_text()
+    assert "Step 9: walk the long way" in done.stderr
+    # The user's own tree was never touched, and the finished search is told again without a run.
+    assert demo.ran().count("16") == next(len(one["values"]) for one in data["tested"] if one["index"] == 14)
+    ran = len(demo.ran())
+    again = demo.run(*words(repo, "--setup", "sh build.sh", "--out", "out", "--json"))
+    assert json.loads(again.stdout)["culprit"] == repo.revision(9)
+    assert len(demo.ran()) == ran
+
+
+def test_what_does_not_reproduce_and_what_got_better_is_said(demo: Workplace) -> None:
+    same = make_repo(demo.path / "same", commits=6)
+    done = demo.run(*words(same))
+    assert done.returncode == 1
+    assert "Does not reproduce" in done.stdout and "would have been seen" in done.stdout
+    better = make_repo(demo.path / "better", commits=6, culprit=3, factor=0.8)
+    done = demo.run(*words(better))
+    assert done.returncode == 1
+    assert "Nothing got worse" in done.stdout and "--improvement" in done.stdout
+    # The runs of before count: looking for the opposite goes on with them.
+    ran = len(demo.ran())
+    done = demo.run(*words(better, "--improvement", "--json"))
+    data = json.loads(done.stdout)
+    assert data["culprit"] == better.revision(3)
+    assert len(demo.ran()) - ran == data["runs"] - 10
+
+
+def test_killed_and_started_again_no_run_is_lost_or_repeated(demo: Workplace) -> None:
+    repo = make_repo(demo.path / "repo", commits=24, culprit=17)
+    out = demo.path / "out"
+    for enough in (3, 12):
+        process = demo.start(*words(repo, "--out", "out"))
+        deadline = time.monotonic() + 120
+        while len(journal(out)) < enough and process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    kept = journal(out)
+    assert len(kept) >= 12
+    done = demo.run(*words(repo, "--out", "out", "--json"))
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert data["culprit"] == repo.revision(17)
+    runs = journal(out)
+    assert runs[: len(kept)] == kept
+    trials = [(run["state"], run["trial"]) for run in runs]
+    assert len(trials) == len(set(trials)) == data["runs"]
+    assert sum(len(one["values"]) for one in data["tested"]) == data["runs"]
+    # A run that was cut short has written its line in the ledger too; all others are counted once.
+    assert len(runs) <= len(demo.ran()) <= len(runs) + 2
+    assert len(list((out / "trials").glob("*/work/record.json"))) == len(runs)
+
+
+def test_versions_of_a_package_are_searched_in_environments_of_their_own(demo: Workplace) -> None:
+    for number in range(1, 9):
+        make_wheel(demo.path / "wheels", f"1.{number}", 1.3 if number >= 6 else 1.0)
+    demo.write("repo/step.txt", "0")
+    demo.write("repo/seconds.txt", "2.0")
+    where = ("--find-links", "wheels", "--no-index")
+    ends = ("--package", "demo-dep", "--good", "1.1", "--bad", "1.8", "--case", "work", "--metric", "work_s")
+    done = demo.run("bisect", *ends, *where, "--json")
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert (data["culprit"], data["kind"], data["subject"]) == ("1.6", "version", "demo-dep==1.6")
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        (["--good", "no-such-ref"], "has no revision 'no-such-ref'"),
+        (["--good", "main", "--bad", "main"], "there is no commit between"),
+        (["--case", "other"], "has no case 'other'"),
+        (["--budget", "soon"], "is no time"),
+        (["--setup", "make 'all"], "cannot be read"),
+        (["--regression", "abcd", "--db", "none.db"], "none.db"),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_line(demo: Workplace, change: list[str], complaint: str) -> None:
+    repo = make_repo(demo.path / "repo", commits=3)
+    with chdir(demo.path), pytest.raises(PacelineError) as raised:
+        cli.main(words(repo, *change), standalone_mode=False)
+    assert raised.value.exit_code == 2
+    assert complaint in str(raised.value)
+    assert len(str(raised.value).splitlines()) == 1
+    assert demo.ran() == []
+
+
+def test_a_metric_that_the_case_has_not_ends_the_search_with_those_it_has(demo: Workplace) -> None:
+    repo = make_repo(demo.path / "repo", commits=3)
+    done = demo.run(*words(repo, "--metric", "walk_s"))
+    assert done.returncode == 1
+    assert "it has no number walk_s, only" in done.stdout and "work_s" in done.stdout
+    assert demo.ran() == ["1", "1"]

@@ -1,0 +1,52 @@
+"""What services say of findings, and the pictures that go with them."""
+
+import math
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.sinks.chart import draw_png, sparkline
+from paceline.sinks.digest import effect_text, make_digest
+from service_sessions import REGRESSION, make_record, make_report
+
+
+def test_effects_read_well() -> None:
+    assert effect_text(REGRESSION) == "-12.5% (-16.0% to -9.0%)"
+    assert effect_text(replace(REGRESSION, effect=39.2, low=None)) == "×40"
+    assert effect_text(replace(REGRESSION, effect=None)) == ""
+
+
+def test_a_size_is_not_said_twice() -> None:
+    message = "-12.5% (-16.0% … -9.0%) between a (1a2b) and b (3c4d) [f-1]"
+    (change,) = make_digest(make_report([], [replace(REGRESSION, message=message)])).changes
+    assert change.message == "between a (1a2b) and b (3c4d) [f-1]"
+
+
+def test_points_may_be_numbers_or_have_a_value() -> None:
+    points = [{"value": 1, "session": "a"}, {"value": 2.5}, {"value": None}]
+    (change,) = make_digest(
+        make_report([], [replace(REGRESSION, evidence={"points": points, "index": 1})])
+    ).changes
+    assert change.values == (1.0, 2.5) and change.index is None
+
+
+def test_what_got_worse_comes_first_and_the_rest_is_not_told() -> None:
+    findings = [
+        replace(REGRESSION, verdict=verdict) for verdict in ("same", "better", "inconclusive", "worse")
+    ]
+    digest = make_digest(make_report([make_record()], findings))
+    assert [change.worse for change in digest.changes] == [True, False]
+
+
+NUMBERS = st.lists(st.floats(), max_size=50)
+
+
+@given(NUMBERS, st.integers(-2, 52) | st.none())
+def test_any_series_can_be_drawn(values: list[float], change: int | None) -> None:
+    line = sparkline(values)
+    finite = [value for value in values if math.isfinite(value)]
+    assert len(line) == (len(values[-40:]) if any(math.isfinite(value) for value in values[-40:]) else 0)
+    if len(values) <= 40 and finite and min(finite) < max(finite):
+        assert "▁" in line and "█" in line
+    assert draw_png(values[:5], change).startswith(b"\x89PNG")

@@ -1,0 +1,240 @@
+"""GitHub against a server that checks what its API checks, and the job's summary as a file."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from loopback import Asked, BreakOff, Loopback, Reply
+from paceline.model import Status
+from paceline.sinks import TryLater, Undeliverable
+from paceline.sinks.digest import make_digest
+from paceline.sinks.github import MOST_SUMMARY, GitHubSink
+from paceline.sinks.markdown_text import digest_markdown
+from service_sessions import REGRESSION, build, make_plan, make_record, make_report, run_session, too_slow
+
+TOKEN = "ghs_planted_token_99"
+SHA = "1a2b3c4d" * 5
+
+
+class FakeGitHub(Loopback):
+    """One repository; `lost` requests of a method are done and not answered, `refuse` has the next answers."""
+
+    def __init__(self) -> None:
+        super().__init__(self._serve)
+        self.comments: list[dict[str, Any]] = [
+            {"id": number, "body": f"> <!-- paceline report: github -->\ncomment {number}"}
+            for number in range(120)
+        ]
+        self.checks: list[dict[str, Any]] = []
+        self.lost: set[str] = set()
+        self.refuse: list[Reply] = []
+
+    @property
+    def ours(self) -> list[dict[str, Any]]:
+        return [comment for comment in self.comments if comment["id"] >= 120]
+
+    def _serve(self, asked: Asked) -> Reply:
+        if self.refuse:
+            return self.refuse.pop(0)
+        if asked.headers["authorization"] != f"Bearer {TOKEN}":
+            return Reply(401, b'{"message": "Bad credentials"}')
+        assert asked.headers["accept"] == "application/vnd.github+json" and asked.headers["user-agent"]
+        path = asked.path.removeprefix("/repos/team/library/")
+        data = json.loads(asked.body) if asked.body else {}
+        status, answer = self._do(asked, path, data)
+        if asked.method in self.lost:
+            self.lost.discard(asked.method)
+            raise BreakOff
+        return Reply(status, json.dumps(answer).encode())
+
+    def _do(self, asked: Asked, path: str, data: dict[str, Any]) -> tuple[int, Any]:
+        if path == "issues/7/comments" and asked.method == "GET":
+            size, page = int(asked.query["per_page"]), int(asked.query["page"])
+            return 200, self.comments[(page - 1) * size : page * size]
+        if "comments" in path:
+            return self._comment(asked.method, path, data)
+        if path == f"commits/{SHA}/check-runs":
+            return 200, {
+                "check_runs": [one for one in self.checks if one["name"] == asked.query["check_name"]]
+            }
+        return self._check(asked.method, path, data)
+
+    def _comment(self, method: str, path: str, data: dict[str, Any]) -> tuple[int, Any]:
+        if len(data["body"]) > 65536:
+            return 422, {"message": "body is too long (maximum is 65536 characters)"}
+        if method == "POST":
+            comment = {"id": len(self.comments), "html_url": "https://github.example/c", **data}
+            self.comments.append(comment)
+            return 201, comment
+        self.comments[int(path.rpartition("/")[2])].update(data)
+        return 200, {}
+
+    def _check(self, method: str, path: str, data: dict[str, Any]) -> tuple[int, Any]:
+        assert len(data.get("output", {}).get("summary", "")) <= 65535
+        if method == "POST":
+            assert path == "check-runs" and data["head_sha"] == SHA
+            self.checks.append({"id": len(self.checks), **data})
+            return 201, self.checks[-1]
+        self.checks[int(path.rpartition("/")[2])].update(data)
+        return 200, {}
+
+
+@pytest.fixture
+def github() -> Iterator[FakeGitHub]:
+    with FakeGitHub() as server:
+        yield server
+
+
+def environ_of(github: FakeGitHub, place: Path, **more: str) -> dict[str, str]:
+    """The environment of a job for a pull request."""
+    event = place / "event.json"
+    event.write_text(json.dumps({"pull_request": {"number": 7, "head": {"sha": SHA}}}))
+    return {
+        "GITHUB_TOKEN": TOKEN,
+        "GITHUB_REPOSITORY": "team/library",
+        "GITHUB_API_URL": github.url,
+        "GITHUB_EVENT_PATH": str(event),
+        "GITHUB_SHA": "f" * 40,
+        "GITHUB_STEP_SUMMARY": str(place / "summary.md"),
+        **more,
+    }
+
+
+def sink_for(github: FakeGitHub, place: Path, **options: Any) -> GitHubSink:
+    return build(GitHubSink, place, options, environ_of(github, place), name="github")
+
+
+def test_a_job_says_it_in_three_places(github: FakeGitHub, tmp_path: Path) -> None:
+    sink = sink_for(github, tmp_path, check=True, viewer_url="https://bench.example/night")
+    run_session(sink, [make_record("sort"), too_slow("join")], [REGRESSION])
+    (comment,) = github.ours
+    text = comment["body"]
+    assert text.startswith("<!-- paceline report: github -->\n## ❌ night\n")
+    assert "1 passed, 1 requirement failed of 2 cases; 1 regression." in text
+    assert "- ❌ **join** requirement failed: docs_per_sec ≥ 100: got 93" in text
+    assert "- 📉 **sort**, docs_per_sec -12.5% (-16.0% to -9.0%): since 1a2b3c4" in text
+    assert "| sort | ✅ passed | 1.5 s |" in text
+    (check,) = github.checks
+    assert (check["status"], check["conclusion"]) == ("completed", "failure")
+    assert check["details_url"] == "https://bench.example/night"
+    assert "**join**" in check["output"]["summary"]
+    assert "**join**" in (tmp_path / "summary.md").read_text()
+
+
+def test_the_next_session_keeps_the_comment_current(github: FakeGitHub, tmp_path: Path) -> None:
+    run_session(sink_for(github, tmp_path), [too_slow()])
+    second = build(
+        GitHubSink, tmp_path / "second", {}, environ_of(github, tmp_path), name="github", session_id="id-2"
+    )
+    run_session(second, [make_record()])
+    (comment,) = github.ours
+    assert "## ✅ night" in comment["body"]
+
+
+@pytest.mark.parametrize("method", ["POST", "PATCH", "GET"])
+def test_what_was_taken_without_an_answer_is_not_said_twice(
+    github: FakeGitHub, tmp_path: Path, method: str
+) -> None:
+    for _ in range(2):
+        github.lost = {method}
+        run_session(sink_for(github, tmp_path, check=True), [make_record()])
+    assert (len(github.ours), len(github.checks)) == (1, 1)
+    assert (tmp_path / "summary.md").read_text().count("## ✅ night") == 1
+
+
+def test_a_session_that_is_told_later_goes_to_its_own_pull_request(
+    github: FakeGitHub, tmp_path: Path
+) -> None:
+    records = [make_record()]
+    sink_for(github, tmp_path).open(make_plan(records))
+    (tmp_path / "summary.md").write_text("a line of an earlier step")
+    later = build(GitHubSink, tmp_path, {}, {"GITHUB_TOKEN": TOKEN}, name="github")
+    later.close(make_report(records))
+    assert len(github.ours) == 1
+    assert (tmp_path / "summary.md").read_text().startswith("a line of an earlier step\n<!-- paceline ")
+
+
+def test_the_pull_request_is_known_by_the_ref_as_well(github: FakeGitHub, tmp_path: Path) -> None:
+    environ = environ_of(github, tmp_path, GITHUB_REF="refs/pull/7/merge", GITHUB_EVENT_PATH="")
+    run_session(build(GitHubSink, tmp_path, {}, environ, name="github"), [make_record()])
+    assert len(github.ours) == 1
+
+
+def test_outside_of_a_job_there_is_nothing_to_say(github: FakeGitHub, tmp_path: Path) -> None:
+    run_session(build(GitHubSink, tmp_path, {}, {}), [make_record()])
+    with pytest.raises(Undeliverable, match="set `repository` to owner/name"):
+        build(GitHubSink, tmp_path / "x", {"check": True}, {}).open(make_plan([]))
+    with pytest.raises(Undeliverable, match="set `sha`"):
+        build(GitHubSink, tmp_path / "y", {"check": True, "repository": "a/b"}, {}).open(make_plan([]))
+    assert github.asked == []
+
+
+def test_a_summary_stays_within_what_github_takes(github: FakeGitHub, tmp_path: Path) -> None:
+    environ = environ_of(github, tmp_path)
+    (tmp_path / "summary.md").write_bytes(b"x" * (MOST_SUMMARY - 2000))
+    records = [make_record(f"{'long' * 50}{i}", Status.FAILED, reason="<b>" * 300) for i in range(200)]
+    run_session(build(GitHubSink, tmp_path, {"check": True}, environ, name="github"), records)
+    assert MOST_SUMMARY - 2000 < (tmp_path / "summary.md").stat().st_size <= MOST_SUMMARY
+    assert "… shortened" in (tmp_path / "summary.md").read_text() and "… shortened" in github.ours[0]["body"]
+
+
+LIMITS = {
+    "429 with a pause": (Reply(429, b"", {"Retry-After": "9"}), 9.0),
+    "403 with a pause": (Reply(403, b"", {"Retry-After": "8"}), 8.0),
+    "403 at the limit": (Reply(403, b"", {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1"}), 0.0),
+    "502": (Reply(502, b""), None),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_limits_are_obeyed(github: FakeGitHub, tmp_path: Path, name: str) -> None:
+    reply, after_s = LIMITS[name]
+    github.refuse = [reply]
+    with pytest.raises(TryLater) as later:
+        sink_for(github, tmp_path).close(make_report([make_record()]))
+    assert later.value.after_s == after_s
+
+
+def test_the_time_of_a_reset_is_waited_for(github: FakeGitHub, tmp_path: Path) -> None:
+    reset = str(int(time.time()) + 1000)
+    github.refuse = [Reply(403, b"", {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": reset})]
+    with pytest.raises(TryLater) as later:
+        sink_for(github, tmp_path).close(make_report([make_record()]))
+    assert later.value.after_s is not None and 900 < later.value.after_s <= 1000
+
+
+def test_a_refusal_says_what_to_do_and_never_the_token(github: FakeGitHub, tmp_path: Path) -> None:
+    environ = environ_of(github, tmp_path, GITHUB_TOKEN="ghs_another_planted")
+    with pytest.raises(Undeliverable) as refusal:
+        build(GitHubSink, tmp_path, {}, environ).close(make_report([make_record()]))
+    assert str(refusal.value) == "GitHub answered 401 to GET issues/7/comments; give a valid token"
+    with pytest.raises(Undeliverable, match="GITHUB_TOKEN"):
+        build(GitHubSink, tmp_path, {}, {**environ, "GITHUB_TOKEN": ""}).close(make_report([make_record()]))
+
+
+def test_one_place_that_refuses_does_not_keep_it_from_the_others(github: FakeGitHub, tmp_path: Path) -> None:
+    sink = sink_for(github, tmp_path, check=True)
+    sink.open(make_plan([make_record()]))
+    github.refuse = [Reply(403, b'{"message": "Resource not accessible by integration"}')]
+    with pytest.raises(Undeliverable, match="pull-requests: write"):
+        sink.close(make_report([make_record()]))
+    assert github.checks[0]["conclusion"] == "success"
+    assert "## ✅ night" in (tmp_path / "summary.md").read_text()
+
+
+NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)
+
+
+@given(st.lists(NAMES, max_size=8), st.integers(1000, 5000))
+def test_markdown_of_any_names_fits_and_has_no_foreign_markup(names: list[str], most: int) -> None:
+    records = [make_record(name, Status.FAILED, reason=name * 20) for name in names]
+    text = digest_markdown(make_digest(make_report(records), "javascript:alert(1)"), most)
+    assert len(text.encode()) <= most
+    assert "javascript" not in text
+    assert "<script" not in text and not any(line.startswith("<") for line in text.splitlines())
