@@ -188,18 +188,19 @@ def read_records(database: Database, numbers: Sequence[int]) -> list[RecordRow]:
 def _case_metrics(
     database: Database, cases: Sequence[int], ids: Ints, bounds: tuple[int, int]
 ) -> Iterator[MetricColumn]:
-    known = frozenset(ids.tolist())
+    own = frozenset(ids.tolist())
     for (name, unit), (numbers, direction) in _series_of(database, cases).items():
         values, counts = np.full(len(ids), np.nan), np.zeros(len(ids), dtype=np.int64)
         for number in numbers:
             rows = np.array(database.rows(_VALUES, (number, *bounds)), dtype=float).reshape(-1, 3)
-            rows = rows[np.isin(rows[:, 0], ids)]  # a record may have come or gone since its number was read
-            places = np.searchsorted(ids, rows[:, 0].astype(np.int64))
-            values[places], counts[places] = rows[:, 1], rows[:, 2].astype(np.int64)
+            places = np.searchsorted(ids, rows[:, 0])
+            # A record may have come or gone since its number was read.
+            known = ids[np.minimum(places, len(ids) - 1)] == rows[:, 0]
+            values[places[known]], counts[places[known]] = rows[known, 1], rows[known, 2]
         if np.isnan(values).all():
             continue
         several = (
-            [row for n in numbers for row in database.rows(_SAMPLES, (n, *bounds)) if row[0] in known]
+            [row for n in numbers for row in database.rows(_SAMPLES, (n, *bounds)) if row[0] in own]
             if (counts > 1).any()
             else []
         )
