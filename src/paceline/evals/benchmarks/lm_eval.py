@@ -30,7 +30,7 @@ class LmEval:
     ) -> None:
         self._tasks = (tasks,) if isinstance(tasks, str) else tuple(tasks)
         self._include, self._shots = include_path, num_fewshot
-        self._loaded: dict[str, Any] = {}
+        self._loaded: dict[str, dict[str, Any]] = {}
 
     def subsets(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(self._names())) if self._tasks else (SHIPPED,)
