@@ -57,6 +57,9 @@ class Sample:
     references: tuple[str, ...] = ()
     max_new_tokens: int | None = None
     task: str = ""
+    continuations: tuple[str, ...] = ()
+    """Not to be answered but weighed: `Prediction.extra["loglikelihoods"]` has for each the logarithm of its
+    probability, and whether greedy decoding would say it. An adapter that cannot do so raises a `PacelineError`."""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 

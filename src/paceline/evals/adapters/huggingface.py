@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from paceline.errors import MissingExtra, PacelineError
 from paceline.evals.adapters.decoding import Decoding, cut_at, next_token, read_decoding
 from paceline.evals.adapters.prompts import cut_middle, split_prompt
+from paceline.evals.adapters.weighing import weigh
 from paceline.evals.attention import sparse
 from paceline.evals.attention_config import SparseAttentionConfig
 from paceline.evals.interfaces import (
@@ -43,6 +44,9 @@ class _Row:
     said: list[int] = field(default_factory=list)
     done: bool = False
     seconds: float = 0.0
+    tails: list[list[int]] = field(default_factory=list)
+    """Continuations to be weighed."""
+    weighed: list[list[float | bool]] = field(default_factory=list)
     seen: float = 0.0
     there: float = 0.0
 
@@ -145,7 +149,8 @@ class HuggingFaceAdapter:
             part = rows[first : first + together]
             started = time.perf_counter()
             with self._reading():
-                self._ask(part, contexts, cache, mask, decoding)
+                self._weigh([row for row in part if row.tails], contexts, cache, mask)
+                self._ask([row for row in part if not row.tails], contexts, cache, mask, decoding)
             for row in part:
                 place = contexts.index(row.context)
                 row.seen, row.there = row.seen + counts[0][place], row.there + counts[1][place]
@@ -161,6 +166,7 @@ class HuggingFaceAdapter:
             self._tokenizer, sample, chat=chat, options=decoding.chat_template_kwargs
         )
         question = self._tokenizer(after, add_special_tokens=False)["input_ids"]
+        length = len(question)
         budget = decoding.budget(sample.max_new_tokens)
         context = self._tokenizer(before, add_special_tokens=not chat)["input_ids"]
         context = cut_middle(context, self._room(len(question) + budget, generation))
@@ -169,8 +175,19 @@ class HuggingFaceAdapter:
         if not question:  # the model needs a token to answer on
             context, question = context[:-1], context[-1:]
         generator = torch.Generator().manual_seed(sample_seed(generation.seed, sample.id))
+        tails = [
+            self._tokenizer(after + tail, add_special_tokens=False)["input_ids"][length:]
+            for tail in sample.continuations
+        ]
+        if not all(tails):
+            raise PacelineError(f"sample {sample.id}: a continuation has no token of its own")
         return _Row(
-            sample=sample, context=tuple(context), question=question, budget=budget, generator=generator
+            sample=sample,
+            context=tuple(context),
+            question=question,
+            budget=budget,
+            generator=generator,
+            tails=tails,
         )
 
     def _room(self, needed: int, generation: GenerationSpec) -> int:
@@ -204,8 +221,18 @@ class HuggingFaceAdapter:
                 mask[index, -len(sequence) :] = 1
         return ids.to(self._device.name), mask.to(self._device.name)
 
-    def _forward(self, ids: Any, mask: Any, cache: Any) -> Any:
-        """Scores of the token after the last one; `mask` covers all that is cached and what is new."""
+    def _weigh(self, rows: Sequence[_Row], contexts: Sequence[tuple[int, ...]], read: Any, mask: Any) -> None:
+        """Weigh the continuations of some rows, one after the other."""
+        for row in rows:
+            place = contexts.index(row.context)
+            own = copy.deepcopy(read)
+            if mask.shape[1]:
+                own.batch_select_indices(mask.new_tensor([place]))
+            row.weighed = weigh(self._forward, own, mask[place : place + 1], row.question, row.tails)
+            self._credit([row])
+
+    def _forward(self, ids: Any, mask: Any, cache: Any, keep: int = 1) -> Any:
+        """Scores of the tokens after the last ones; `mask` covers all that is cached and what is new."""
         positions = (mask.cumsum(-1) - 1).clamp(min=0)[:, -ids.shape[1] :]
         found = self._model(
             input_ids=ids,
@@ -213,9 +240,9 @@ class HuggingFaceAdapter:
             position_ids=positions,
             past_key_values=cache,
             use_cache=True,
-            logits_to_keep=1,
+            logits_to_keep=keep,
         )
-        return found.logits[:, -1]
+        return found.logits
 
     def _ask(
         self,
@@ -228,6 +255,8 @@ class HuggingFaceAdapter:
         """Answer some questions together, each on a copy of what was read of its context."""
         import torch
 
+        if not rows:
+            return
         places = torch.tensor([contexts.index(row.context) for row in rows], device=self._device.name)
         cache = copy.deepcopy(read)
         if mask.shape[1]:
@@ -236,7 +265,7 @@ class HuggingFaceAdapter:
         mask = torch.cat([mask[places], asked], dim=1)
         active = list(rows)
         while True:
-            scores = self._forward(ids, mask, cache)
+            scores = self._forward(ids, mask, cache)[:, -1]
             self._credit(active)
             for row, logits in zip(active, scores, strict=True):
                 self._extend(row, next_token(logits, decoding, row.generator, row.said), decoding)
@@ -293,6 +322,7 @@ class HuggingFaceAdapter:
             input_tokens=len(row.context) + len(row.question),
             output_tokens=len(row.said),
             seconds=row.seconds,
+            extra={"loglikelihoods": row.weighed} if row.tails else {},
         )
 
     def peak_memory_bytes(self) -> int | None:

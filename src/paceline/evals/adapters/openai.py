@@ -93,6 +93,8 @@ class OpenAIAdapter:
                 pool.shutdown(cancel_futures=True)
 
     def _ask(self, sample: Sample, decoding: Decoding, seed: int) -> Prediction:
+        if sample.continuations:
+            raise PacelineError("the openai adapter cannot weigh given answers: use the huggingface one")
         started = time.perf_counter()
         path, body = self._request(sample, decoding, seed)
         answer = self._call("POST", path, body)
