@@ -29,7 +29,7 @@ demo: $(CORE) ## Run a small suite, show its report and build its dashboard
 	$(BIN)/paceline dashboard build "$(RESULTS)/dashboard" --results "$(RESULTS)" --db "$(RESULTS)/benchmark.db"
 
 dashboard: ## Build the dashboard's bundle from frontend/; needs Node 20 or newer
-	cd frontend && npm ci --no-audit --no-fund && npm run build
+	cd frontend && npm install --no-audit --no-fund --omit-lockfile-registry-resolved && npm run build
 
 pictures: $(DEV) ## Take the pictures of the dashboard in docs/; needs Chromium
 	$(BIN)/python tools/dashboard_pictures.py docs/images/dashboard

@@ -72,9 +72,12 @@ function difference(old: Float64Array, fresh: Float64Array): Estimate {
 
 const known = new Map<number, number>();
 
-/** The 97.5 % quantile of Student's t. */
+/** What lies outside of an interval on each side; as `paceline.judge.comparison` has it, whose level is 96 %. */
+const TAIL = 0.02;
+
+/** The quantile of Student's t that an interval reaches to. */
 export function tQuantile(freedom: number): number {
-  if (freedom <= 1) return 12.706204736;
+  if (freedom <= 1) return 15.894544844;
   let found = known.get(freedom);
   if (found === undefined) known.set(freedom, (found = search(freedom)));
   return found;
@@ -85,7 +88,7 @@ function search(freedom: number): number {
   let high = 64;
   for (let i = 0; i < 80; i++) {
     const middle = (low + high) / 2;
-    if (tTail(middle, freedom) > 0.025) low = middle;
+    if (tTail(middle, freedom) > TAIL) low = middle;
     else high = middle;
   }
   return (low + high) / 2;

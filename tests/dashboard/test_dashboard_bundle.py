@@ -26,7 +26,7 @@ def test_the_bundle_was_built_from_these_sources() -> None:
 
 def test_building_again_gives_the_same_bytes(tmp_path: Path) -> None:
     if shutil.which("node") is None or not (FRONTEND / "node_modules").is_dir():
-        pytest.skip("needs Node and 'npm ci' in frontend/")
+        pytest.skip("needs Node and what 'make dashboard' installs in frontend/")
     command = ["node", "node_modules/vite/bin/vite.js", "build", "--outDir", str(tmp_path), "--emptyOutDir"]
     before = (STATIC / "sources.sha256").read_text()
     subprocess.run(command, cwd=FRONTEND, check=True, capture_output=True)
