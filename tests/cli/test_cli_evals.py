@@ -23,15 +23,16 @@ evals:
     - {name: streaming, maskers: [{kind: streaming, sink_size: 4, window_size: 8}]}
   benchmarks: [mock_benchmark]
   exporters: [csv]
+sinks: [{type: files, name: out, directory: sent}]
 """
 
 SLOW = """\
 evals:
   gpu_ids: [cpu]
   max_concurrent_runs: 2
-  adapter: {name: mock, model_kwargs: {seconds_per_sample: 0.2}}
+  adapter: {name: mock, model_kwargs: {seconds_per_sample: 0.25}}
   models: [a, b, c, d]
-  benchmarks: [{name: mock_benchmark, params: {repeat: 4}}]
+  benchmarks: [{name: mock_benchmark, params: {repeat: 2}}]
 """
 
 
@@ -62,6 +63,9 @@ def test_a_suite_is_planned_run_shown_compared_and_remembered(place: Workplace) 
     compared = place.run("evals", "compare", "--json")
     effects = json.loads(compared.stdout)["comparisons"]
     assert compared.returncode == 1 and {effect["verdict"] for effect in effects} == {"worse"}
+
+    (sent,) = (place.path / "sent").glob("*.jsonl")
+    assert len(sent.read_text().splitlines()) == 4, "what was skipped is not sent again"
 
     listed = place.run("history", "list")
     assert "mock_benchmark[attention=dense,model=org/large]" in listed.stdout
@@ -137,7 +141,7 @@ def test_an_interrupted_run_ends_with_130_and_goes_on_later(place: Workplace) ->
     assert place.run("evals", "run", "slow.yaml", "--no-history").returncode == 0
     markers = [json.loads(file.read_bytes()) for file in place.path.glob(f"{stubs}/DONE.json")]
     asked = sum(marker["facts"]["asked"] for marker in markers)
-    assert before >= 1 and asked == 4 * 20 - before
+    assert before >= 1 and asked == 4 * 10 - before
 
 
 def test_a_terminal_shows_what_devices_do(place: Workplace) -> None:
