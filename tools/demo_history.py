@@ -142,7 +142,7 @@ def make_repository(path: Path) -> list[str]:
     for night in range(NIGHTS):
         subject = TOLD.get(night, SUBJECTS[night % len(SUBJECTS)])
         when = (FIRST + timedelta(days=night, hours=-9)).isoformat()
-        author = f"{('Ada', 'Grace', 'Edsger', 'Barbara')[night % 4]} <dev@example.org>"
+        author = f"{('core', 'storage', 'engine', 'docs')[night % 4]} <dev@example.org>"
         names = {**os.environ, "GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when}
         commit = [*run, "commit", "-q", "--allow-empty", "--no-gpg-sign", "--author", author, "-m", subject]
         subprocess.run(commit, check=True, env=names)
@@ -311,7 +311,7 @@ def say_verdicts(store: Store) -> None:
     for one in found:
         if one.series.case == "sort[n=10000000]" and one.verdict == "worse":
             add_verdict(
-                store.database, one.id, "acknowledged", "the null check is worth it; will vectorise", "ada"
+                store.database, one.id, "acknowledged", "the null check is worth it; will vectorise", "core"
             )
 
 
