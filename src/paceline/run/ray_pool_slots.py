@@ -22,6 +22,8 @@ from paceline.run.ray_pool_ledger import Node, read_nodes
 CONNECT_TIMEOUT_S = 5.0
 JOIN_TIMEOUT_S = 60.0
 LONGEST_FAULT = 300
+CLIENT_TRIES = 3
+CLIENT_FAULT = "Starting Ray client server failed"
 POLL_S = 0.2
 CLOSE_WAIT_S = 5.0
 # The run of a case, and beside it its output and a request to stop.
@@ -86,6 +88,12 @@ class Cluster:
                 hint = "check --on or `pool.address`"
                 raise PacelineError(f"no Ray cluster answers at {self._address}: {why}; {hint}") from error
         fault = self._join()
+        for _ in range(CLIENT_TRIES - 1):
+            # Ray's client port starts a server for each who comes, at a port that it takes to be free.
+            if fault is None or CLIENT_FAULT not in str(fault):
+                break
+            self._ray.shutdown()
+            fault = self._join()
         if fault is not None:
             why = " ".join(str(fault).split())[:LONGEST_FAULT] or type(fault).__name__
             raise PacelineError(f"cannot use the Ray cluster at {self._address}: {why}") from fault
