@@ -44,7 +44,7 @@ class SimulatedNodes:
         self.cluster.remove_node(node, allow_graceful=False)
 
 
-def _end_workers(home: Path) -> None:
+def end_workers(home: Path) -> None:
     """End the workers that outlive their nodes, as those of cosmos-xenna do, whose threads do not end."""
     mark = f"RAY_TMPDIR={home}\0".encode()
     for directory in Path("/proc").glob("[0-9]*"):
@@ -90,6 +90,6 @@ def simulated_nodes(*nodes: dict[str, Any]) -> Iterator[SimulatedNodes]:
             yield found
         finally:
             cluster.shutdown()
-            _end_workers(home)
+            end_workers(home)
             ports.release()
             shutil.rmtree(home, ignore_errors=True)

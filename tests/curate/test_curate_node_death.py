@@ -39,6 +39,9 @@ class Work(Stage):
 def three_nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     from ray.cluster_utils import Cluster
 
+    # Not at the top: workers import this module too, and find nothing of the tests beside it.
+    from ray_nodes import end_workers
+
     home = Path(tempfile.mkdtemp(prefix="pl-", dir="/tmp"))
     (home / "ray").mkdir()
     monkeypatch.setenv("RAY_TMPDIR", str(home))
@@ -51,6 +54,7 @@ def three_nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     yield cluster, nodes
     ray.shutdown()
     cluster.shutdown()
+    end_workers(home)
     shutil.rmtree(home, ignore_errors=True)
 
 
