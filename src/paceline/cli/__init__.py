@@ -1,12 +1,12 @@
 """The command line: one module a command, imported when it is used."""
 
 import sys
-from importlib import import_module
 
 import click
 
 from paceline import __version__
 from paceline.cli import output
+from paceline.cli.lazy_group import LazyGroup, Source
 from paceline.errors import ConfigError, PacelineError
 
 INTERRUPTED = 130
@@ -34,22 +34,7 @@ COMMANDS = {
 }
 
 
-class LazyGroup(click.Group):
-    """Knows its commands by name and line of help, so that help and version cost no imports."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        found = import_module(f"paceline.cli.{cmd_name}").command
-        return found if isinstance(found, click.Command) else None
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
-
+_SOURCES = {name: Source(name, "command", line) for name, line in COMMANDS.items()}
 
 EPILOG = """\b
 Examples:
@@ -62,7 +47,9 @@ Examples:
 """
 
 
-@click.group(cls=LazyGroup, epilog=EPILOG, context_settings={"help_option_names": HELP_OPTIONS})
+@click.group(
+    cls=LazyGroup, sources=_SOURCES, epilog=EPILOG, context_settings={"help_option_names": HELP_OPTIONS}
+)
 @click.version_option(__version__, message="paceline %(version)s")
 def cli() -> None:
     """Run benchmark suites, keep every result, and see what failed and why.

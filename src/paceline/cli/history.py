@@ -1,8 +1,8 @@
 """`paceline history`: the database of all results."""
 
-from importlib import import_module
-
 import click
+
+from paceline.cli.lazy_group import LazyGroup, apart
 
 # Name → module with a function of that name, one line of help. Listing them imports none.
 COMMANDS = {
@@ -33,24 +33,6 @@ a file of SQLite, or postgresql://USER@HOST/DATABASE. 'paceline run' records int
 """
 
 
-class LazyHistory(click.Group):
-    """Knows its commands by name and line of help, and imports the one that is used."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module = import_module(f"paceline.cli.{COMMANDS[cmd_name][0]}")
-        found = getattr(module, f"{cmd_name}_command")
-        return found if isinstance(found, click.Command) else None
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
-
-
-@click.group("history", cls=LazyHistory, epilog=EPILOG)
+@click.group("history", cls=LazyGroup, sources=apart(COMMANDS), epilog=EPILOG)
 def command() -> None:
     """Look at the results of all sessions, and keep their database."""

@@ -55,14 +55,13 @@ def _random_matrix(seed: int, layer: int, rows: int, columns: int) -> Tensor:
 
 def _load(path: str) -> dict[str, Tensor]:
     try:
+        from safetensors import SafetensorError
         from safetensors.torch import load_file
     except ImportError as error:
         raise MissingExtra("hash attention with learned weights", "evals") from error
     try:
         return {name: tensor.float() for name, tensor in load_file(path).items()}
-    except Exception as error:
-        if type(error).__name__ != "SafetensorError" and not isinstance(error, OSError):
-            raise
+    except (SafetensorError, OSError) as error:
         raise AttentionError(f"cannot read the weights {path}: {error}") from error
 
 
