@@ -1,5 +1,6 @@
 """A benchmark of rows that each have a context, a question and references; what most benchmarks here are."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -8,7 +9,7 @@ from paceline.evals.benchmarks.rows import DataError, Row, read_directory, read_
 from paceline.evals.interfaces import Prediction, Sample, Scores, ScoreValue
 
 
-class DatasetBenchmark:
+class DatasetBenchmark(ABC):
     """Loads rows, makes samples of them, and averages the scores of single answers.
 
     Where rows come from: local files with a `data_dir`; the Hugging Face hub with a `revision` ("main" for the newest);
@@ -70,9 +71,9 @@ class DatasetBenchmark:
         """What scoring needs besides the references."""
         return {}
 
+    @abstractmethod
     def score_sample(self, sample: Sample, text: str) -> Mapping[str, float]:
         """The scores of one answer, between 0 and 1."""
-        raise NotImplementedError
 
     def strata(self, sample: Sample) -> Iterable[str]:
         """The groups for which the primary metric is given apart."""
