@@ -111,6 +111,16 @@ def test_a_version_of_a_dependency_is_found_when_only_that_changed(demo: Workpla
     assert "demo-dep 1.2 → 1.3" in finding["message"]
 
 
+def test_a_night_tells_of_its_metrics_only(demo: Workplace) -> None:
+    demo.write("work.py", f"{SCRIPT}\nemit.metrics({{'side_s': (1 if run < 9 else 3) * noise}})\n")
+    demo.write("repo/seconds.txt", "2.0")
+    demo.write("repo/step.txt", "0")
+    demo.write("nightly.yaml", f"{SUITE}nightly:\n  metrics: [work_s]\n")
+    assert all(report.ok for _, report in nights(demo, [f"night-{number}" for number in range(16)]))
+    listed = json.loads(demo.run("regressions", "--json").stdout)
+    assert "side_s" in {one["metric"] for one in listed}
+
+
 def test_odd_values_are_run_again_where_there_is_nothing_to_go_back_to(
     demo: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

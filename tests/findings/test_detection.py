@@ -182,6 +182,19 @@ def test_many_quiet_series_raise_next_to_no_alarm(tmp_path: Path) -> None:
         assert [one.series.case for one in store.findings()] == ["slow"]
 
 
+def test_the_last_word_counts_however_fast_it_came(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paceline.history.findings.utc_now", lambda: "2026-03-01T00:00:00.999Z")
+    with open_store(url) as store:
+        add_nights(store, {"sort": noisy(40, (20, 1.3))})
+        detect(store)
+        (found,) = store.findings()
+        for number in range(6):
+            store.say(found.id, "expected" if number % 2 else "false", why=f"word {number}", who="a reader")
+            (kept,) = store.findings()
+            assert kept.said and kept.said.why == f"word {number}"
+    assert kept.said.at == "2026-03-01T00:00:01.004Z"
+
+
 def test_a_verdict_is_kept_whatever_the_detector_says_next(url: str) -> None:
     with open_store(url) as store:
         add_nights(store, {"sort": noisy(40, (20, 1.3))})

@@ -13,7 +13,7 @@ from sqlalchemy import inspect
 from paceline.errors import HistoryError
 from paceline.history import Store, open_store, schema
 from paceline.history.database import Database, connect
-from paceline.history.migrate import REVISIONS
+from paceline.history.migrate import REVISIONS, check_known
 from paceline.history.migrations.upgrade import upgrade
 from paceline.history.urls import parse_target
 from postgres_server import server
@@ -198,6 +198,12 @@ def test_another_programs_database_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match=r"another program's database .*test_run.* history import"):
         open_store(path)
     assert path.read_bytes() == before
+
+
+def test_a_database_that_another_process_made_meanwhile_is_ours(url: str) -> None:
+    open_store(url).close()
+    with closing(connect(parse_target(url), create=False, read_only=False)) as database:
+        check_known(database, None)  # what was stored when we looked first
 
 
 def test_a_file_that_is_no_database(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import shlex
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from paceline.experiments.bisecting import place_for
 from paceline.experiments.cache import default_cache_dir
 from paceline.experiments.investigation import Means, Note, investigate, merge_findings
 from paceline.experiments.searching import Limits
-from paceline.experiments.suspected import find_suspects
+from paceline.experiments.suspected import find_suspects, is_wanted
 from paceline.experiments.trials import Interrupted
 from paceline.experiments.versions import installer_options, resolve_packages
 from paceline.experiments.workshop import Made, State, Workshop
@@ -54,6 +55,7 @@ def run_nightly(request: Request, listener: Listener, *, bisects: bool = True) -
     )
 
     def follow_up(report: Report, database: str | None, note: Note) -> Report:
+        report = replace(report, findings=_watched(report.findings, night.options.metrics))
         if database is None or not night.options.confirm:
             return report
         ends_at_s = time.monotonic() + night.options.budget
@@ -130,6 +132,11 @@ def _setting(made: Made) -> Setting | None:
         env={"VIRTUAL_ENV": str(venv.bin.parent)} if venv else {},
         repo_dir=str(tree.path) if tree else None,
     )
+
+
+def _watched(findings: Iterable[Finding], metrics: Sequence[str]) -> tuple[Finding, ...]:
+    """Those of the metrics that the night is about."""
+    return tuple(one for one in findings if is_wanted(one.metric, metrics))
 
 
 def _follow_up(report: Report, database: str, night: Night, means: Means) -> Report:

@@ -68,7 +68,9 @@ def find_suspects(
     detect(store, repository)
     places = known_places(store, repository)
     known = [
-        one for one in store.findings() if one.series.case in set(cases) and _is_wanted(one.series, metrics)
+        one
+        for one in store.findings()
+        if one.series.case in set(cases) and is_wanted(one.series.metric, metrics)
     ]
     several = [
         series for series in store.iter_series(cases=cases, judged_only=True) if series.case_key in cases
@@ -76,13 +78,14 @@ def find_suspects(
     by_key = {series_key(series): series for series in several}
     found = [*_lasting(known, by_key)]
     for key, series in by_key.items():
-        if _is_wanted(key, metrics):
+        if is_wanted(key.metric, metrics):
             found += _newest(series, places, session_id, [one for one in known if one.series == key])
     return sorted(_merged(found), key=lambda one: (not one.is_certain, -one.weight))
 
 
-def _is_wanted(key: SeriesKey, metrics: Sequence[str]) -> bool:
-    return not metrics or any(fnmatchcase(key.metric, pattern) for pattern in metrics)
+def is_wanted(metric: str, patterns: Sequence[str]) -> bool:
+    """Whether a night that names these metrics (or, by naming none, all) is about this one."""
+    return not patterns or any(fnmatchcase(metric, pattern) for pattern in patterns)
 
 
 def _lasting(known: Iterable[StoredFinding], by_key: dict[SeriesKey, Series]) -> Iterator[Suspected]:

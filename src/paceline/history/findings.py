@@ -5,6 +5,7 @@
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple, cast
 from uuid import uuid5
 
@@ -16,7 +17,7 @@ from paceline.history.names import CaseNames, read_names
 from paceline.history.session_info import NAMESPACE
 from paceline.model import State, Verdict
 from paceline.record.codec import load
-from paceline.record.events import utc_now
+from paceline.record.events import iso_time, utc_now
 
 _SHORTEST_PREFIX = 4
 
@@ -138,9 +139,17 @@ def add_verdict(database: Database, wanted: str, state: State, why: str, who: st
     """Store a human's word about a finding; the last one counts, all are kept."""
     with database.writing():
         found = find_finding(database, wanted)
-        said = HumanVerdict(state=state, why=clean(why), who=clean(who), at=utc_now())
+        said = HumanVerdict(state=state, why=clean(why), who=clean(who), at=_time_after(found.said))
         write_verdicts(database, [(found.id, said)])
     return replace(found, said=said)
+
+
+def _time_after(said: HumanVerdict | None) -> str:
+    """Now; a millisecond after the last word if that is not over yet (or was said by a clock that goes ahead)."""
+    now = utc_now()
+    if said is None or said.at < now:
+        return now
+    return iso_time(datetime.fromisoformat(said.at) + timedelta(milliseconds=1))
 
 
 def read_verdicts(database: Database) -> list[tuple[str, HumanVerdict]]:

@@ -45,9 +45,13 @@ def is_current(database: Database) -> bool:
 def stored_revision(database: Database) -> str | None:
     """The revision that the database says it has; None for one that is empty or somebody else's."""
     with database.reading():
-        if not inspect(database.connection).has_table(schema.VERSION_TABLE):
-            return None
-        rows = database.rows(f"SELECT version_num FROM {schema.VERSION_TABLE}")
+        return _revision(database)
+
+
+def _revision(database: Database) -> str | None:
+    if not inspect(database.connection).has_table(schema.VERSION_TABLE):
+        return None
+    rows = database.rows(f"SELECT version_num FROM {schema.VERSION_TABLE}")
     return str(rows[0][0]) if rows else None
 
 
@@ -61,6 +65,8 @@ def check_known(database: Database, stored: str | None) -> None:
             f"{database.target} has the schema {stored} and {known}: update paceline to use it"
         )
     with database.reading():
+        if _revision(database) is not None:
+            return  # made by another process since we looked
         inspector = inspect(database.connection)
         names = {*inspector.get_table_names(), *inspector.get_view_names()}
     taken = sorted(names & {*schema.metadata.tables, *VIEWS})

@@ -16,7 +16,12 @@ RUN_STARTED, RUN_ENDED = "run_started", "run_ended"
 
 def utc_now() -> str:
     """The time as all our files have it: UTC, ISO 8601, milliseconds."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return iso_time(datetime.now(UTC))
+
+
+def iso_time(moment: datetime) -> str:
+    """A moment of UTC as all our files have it."""
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 class EventLog:
