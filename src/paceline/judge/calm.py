@@ -67,7 +67,8 @@ def _window_indices(half: int) -> Integers:
 def _difference_variance(series: Floats, lag: int) -> float:
     differences = series[lag:] - series[:-lag]
     np.multiply(differences, differences, out=differences)
-    return float(np.minimum(differences, _LARGEST_DIFFERENCE**2, out=differences).mean())
+    np.minimum(differences, _LARGEST_DIFFERENCE**2, out=differences)
+    return float(np.add.reduce(differences)) / len(differences)
 
 
 def _without_weekdays(series: Floats) -> Floats:

@@ -18,7 +18,7 @@ import numpy as np
 
 from paceline.judge.calm import calmed, long_run_deviation
 from paceline.judge.confirmation import confirm
-from paceline.judge.intervals import LONGEST_SERIES, SHORTEST_SEGMENT, Floats, intervals
+from paceline.judge.intervals import LONGEST_SERIES, SHORTEST_SEGMENT, Floats, cumulated, intervals
 
 _SHORTEST_SERIES = 2 * SHORTEST_SEGMENT + 2
 _HOP = LONGEST_SERIES * 3 // 4
@@ -132,14 +132,14 @@ def _candidates(series: Floats) -> list[int]:
     """Splits that stand out, best first, no two in one interval."""
     length = len(series)
     looked_at = intervals()
-    scores, best = looked_at.scores(np.concatenate(([0.0], np.cumsum(series)))[::-1])
-    outstanding = np.flatnonzero(best >= _SCREEN * _threshold(length) * long_run_deviation(series))
+    scores, best = looked_at.scores(cumulated(series)[::-1])
+    (outstanding,) = (best >= _SCREEN * _threshold(length) * long_run_deviation(series)).nonzero()
     begin, end = looked_at.reaches[outstanding], looked_at.ends[outstanding]
     chosen = []
     while len(outstanding):
         split = looked_at.split_of(int(outstanding[best[outstanding].argmax()]), scores)
         chosen.append(length - split)
-        without = np.flatnonzero((begin <= split) | (end >= split))
+        (without,) = ((begin <= split) | (end >= split)).nonzero()
         outstanding, begin, end = outstanding[without], begin[without], end[without]
     return sorted(chosen)
 

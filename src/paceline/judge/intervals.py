@@ -55,6 +55,14 @@ class Intervals:
         return int(self.middle[first + int(scores[first:last].argmax())])
 
 
+def cumulated(values: Floats) -> Floats:
+    """The sums of the first 0, 1, 2 … values."""
+    sums = np.empty(len(values) + 1)
+    sums[0] = 0.0
+    np.add.accumulate(values, out=sums[1:])
+    return sums
+
+
 @cache
 def intervals() -> Intervals:
     """The intervals to look at."""

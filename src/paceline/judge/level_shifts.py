@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from paceline.judge.intervals import LONGEST_SERIES, SHORTEST_SEGMENT, Floats
+from paceline.judge.intervals import LONGEST_SERIES, SHORTEST_SEGMENT, Floats, cumulated
 
 _HIGHEST_CORRELATION = 0.9
 _CAUTION = 0.3  # Added to the estimated correlation, in units of its standard error: being too sure is worse.
@@ -18,7 +18,8 @@ _LIKE_A_LINE = 0.8
 _NEAR = 20
 _LONGEST_LAG = 5
 _TINY = 1e-12
-_DESCENDING = np.arange(LONGEST_SERIES - 1, -1, -1, dtype=float)
+_ASCENDING = np.arange(LONGEST_SERIES, dtype=float)
+_DESCENDING = _ASCENDING[::-1].copy()
 _TRUSTED_ELSEWHERE = 10.0  # The noise of the whole series counts as much as this many points near a step.
 
 
@@ -28,12 +29,11 @@ class LevelShifts:
     def __init__(self, values: Floats) -> None:
         self._values = values
         self.length = len(values)
-        self._cumulated = _cumulated(values)
         self._items: list[float] = values.tolist()
-        self._sums: list[float] = self._cumulated.tolist()
-        self._squares: list[float] = _cumulated(values * values).tolist()
-        self._products: list[float] = [0.0, *_cumulated(values[1:] * values[:-1]).tolist()]
-        self._moments: list[float] = _cumulated(values * np.arange(self.length)).tolist()
+        self._sums: list[float] = cumulated(values).tolist()
+        self._squares: list[float] = cumulated(values * values).tolist()
+        self._products: list[float] = [0.0, *cumulated(values[1:] * values[:-1]).tolist()]
+        self._moments: list[float] = cumulated(values * _ASCENDING[: self.length]).tolist()
         self._correlation = -1.0
         self._innovation_sums = self._projected = values
 
@@ -67,13 +67,13 @@ class LevelShifts:
     def rest(self, edges: Sequence[int]) -> "Rest":
         """What is left of the series when the mean of each segment is taken out."""
         means = [self.mean(begin, end) for begin, end in itertools.pairwise(edges)]
-        return Rest(self._values - np.repeat(means, np.diff(edges)), len(means))
+        return Rest(self._values - np.repeat(means, _sizes(edges)), len(means))
 
     def whiten(self, correlation: float) -> None:
         """Take this correlation of neighbours for granted from now on."""
         innovations = np.zeros(self.length)
         np.subtract(self._values[1:], correlation * self._values[:-1], out=innovations[1:])
-        sums = _cumulated(innovations)
+        sums = cumulated(innovations)
         self._correlation = correlation
         self._innovation_sums = sums
         self._projected = correlation * innovations - (1 - correlation) * sums[:-1]
@@ -152,8 +152,8 @@ class Rest:
         self._values = values
         self._segments = segments
         self._squares = values * values
-        self._variance = max(float(self._squares.mean()), _TINY)
-        self._sums: list[float] = _cumulated(self._squares).tolist()
+        self._variance = max(float(np.add.reduce(self._squares)) / len(values), _TINY)
+        self._sums: list[float] = cumulated(self._squares).tolist()
 
     @property
     def skewness(self) -> float:
@@ -175,18 +175,15 @@ class Rest:
         return max(1.0, (_TRUSTED_ELSEWHERE + near) / (_TRUSTED_ELSEWHERE + end - begin))
 
 
-def _cumulated(values: Floats) -> Floats:
-    sums = np.empty(len(values) + 1)
-    sums[0] = 0.0
-    np.cumsum(values, out=sums[1:])
-    return sums
-
-
 def _time_within(edges: Sequence[int]) -> Floats:
     """For each point how far from the middle of its segment it lies."""
-    middles = (np.array(edges[:-1]) + np.array(edges[1:]) - 1) / 2
-    time: Floats = np.arange(edges[-1]) - np.repeat(middles, np.diff(edges))
+    middles = [(begin + end - 1) / 2 for begin, end in itertools.pairwise(edges)]
+    time: Floats = _ASCENDING[: edges[-1]] - np.repeat(middles, _sizes(edges))
     return time
+
+
+def _sizes(edges: Sequence[int]) -> list[int]:
+    return [end - begin for begin, end in itertools.pairwise(edges)]
 
 
 def _unbiased(correlation: float, segments: int, length: int) -> float:
