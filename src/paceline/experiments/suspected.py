@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from paceline.findings.commits import Repository
 from paceline.findings.detection import detect, known_places
-from paceline.findings.segments import ordered_points, series_key
+from paceline.findings.segments import ordered_points, place_of_point, series_key
 from paceline.history import Point, Series, Store
 from paceline.history.findings import Place, SeriesKey, StoredFinding, finding_id
 from paceline.judge import suspect_tail
@@ -132,16 +132,6 @@ def _newest(
             at=points[found.index],
             epoch=series.epoch,
         )
-
-
-def place_of_point(point: Point) -> Place:
-    return Place(
-        revision=point.revision,
-        session=point.session,
-        time=point.time,
-        session_id=point.session_id,
-        environment=point.environment_id,
-    )
 
 
 def _merged(found: Iterable[Suspected]) -> Iterator[Suspected]:

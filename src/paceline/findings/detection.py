@@ -8,11 +8,10 @@ from functools import lru_cache
 from paceline.findings.commits import Repository
 from paceline.findings.incidents import group
 from paceline.findings.matching import match
-from paceline.findings.segments import Change, Judge, Judged, column_key, describe
+from paceline.findings.segments import Change, Judge, Judged, column_key, describe, place_of_point
 from paceline.findings.suspects import Suspect, commit_suspects, environment_suspects
 from paceline.history import Store
 from paceline.history.findings import (
-    Place,
     SeriesKey,
     StoredFinding,
     finding_id,
@@ -22,7 +21,6 @@ from paceline.history.findings import (
     write_marks,
 )
 from paceline.history.marks import case_marks
-from paceline.history.series import Point
 from paceline.judge import select_discoveries
 
 FALSE_DISCOVERIES = 0.05
@@ -185,8 +183,8 @@ def _finding(
         low=change.low,
         high=change.high,
         p_value=change.p_value,
-        last_good=_place(judged.points[change.last_good]),
-        first_bad=_place(judged.points[change.first_bad]),
+        last_good=place_of_point(judged.points[change.last_good]),
+        first_bad=place_of_point(judged.points[change.first_bad]),
         at_record=at.record_id,
         at_time=at.time,
         found_at=before.found_at if before else newest.time,
@@ -199,16 +197,6 @@ def _finding(
     )
 
 
-def _place(point: Point) -> Place:
-    return Place(
-        revision=point.revision,
-        session=point.session,
-        time=point.time,
-        session_id=point.session_id,
-        environment=point.environment_id,
-    )
-
-
 class _Suspects:
     """Looks for the causes of changes; environments are read once."""
 
@@ -218,7 +206,7 @@ class _Suspects:
 
     def of(self, judged: Judged, change: Change, before: StoredFinding | None) -> tuple[Suspect, ...]:
         good, bad = judged.points[change.last_good], judged.points[change.first_bad]
-        bracket = _place(good), _place(bad)
+        bracket = place_of_point(good), place_of_point(bad)
         if before and self._repository is None and (before.last_good, before.first_bad) == bracket:
             return before.suspects  # perhaps found with a repository at hand, which knew the commits
         found = list(commit_suspects(self._repository, *bracket))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from paceline.history.findings import SeriesKey
+from paceline.history.findings import Place, SeriesKey
 from paceline.history.series import Column, Point, Series
 from paceline.judge import ChangePoint, change_points, compare
 from paceline.model import Direction, Verdict
@@ -57,6 +57,17 @@ def series_key(series: Series) -> SeriesKey:
     """What tells a series from the others."""
     names = (series.case_key, series.variant or "", series.version, series.metric, series.unit or "")
     return SeriesKey(*names, series.environment_class)
+
+
+def place_of_point(point: Point) -> Place:
+    """Where in the history a point was measured."""
+    return Place(
+        revision=point.revision,
+        session=point.session,
+        time=point.time,
+        session_id=point.session_id,
+        environment=point.environment_id,
+    )
 
 
 def ordered_points(points: Sequence[Point], places: dict[str, int]) -> list[Point]:
