@@ -16,9 +16,8 @@ from paceline.config.variables import (
     is_lazy,
     names_in,
     path_text,
-    substitute,
+    substitute_tree,
 )
-from paceline.errors import ConfigError
 
 ENVIRON = {"A": "alpha", "N": "12", "EMPTY": "", "TRUE": "true", "TEXT": "a b ${A} $$", "NULL": "null"}
 MARK = Mark("f.yaml", 7)
@@ -27,6 +26,12 @@ MARK = Mark("f.yaml", 7)
 def unquoted(data: object) -> Node:
     """Data as a tree whose strings were written without quotes."""
     return _unquote(from_data(data, MARK))
+
+
+def substitute(node: Node, environ: dict[str, str]) -> tuple[Node, list[Unset]]:
+    found = substitute_tree(node, environ)
+    assert not found.malformed
+    return found.node, found.unset
 
 
 def _unquote(node: Node) -> Node:
@@ -135,9 +140,11 @@ def test_unset_ones_are_listed_and_left_as_they_are() -> None:
     ]
 
 
-def test_malformed_ones_name_their_line() -> None:
-    with pytest.raises(ConfigError, match=r"f\.yaml:7: entries\[0\]\.name: malformed variable '\$\{x y'"):
-        substitute(unquoted({"entries": [{"name": "${x y"}]}), ENVIRON)
+def test_malformed_ones_are_listed_with_their_path() -> None:
+    found = substitute_tree(unquoted({"entries": [{"name": "${x y"}]}), ENVIRON)
+    ((path, message),) = found.malformed
+    assert path == ("entries", 0, "name")
+    assert message.startswith("malformed variable '${x y'")
 
 
 def test_lazy_keys_keep_their_text_and_tell_what_is_unset() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.record.packages import conda_explicit, describe_python, installed, installed_for, link_lists
+from paceline.record.packages import conda_explicit, describe_python, installed, link_lists
 
 
 def installed_here() -> list[str]:
@@ -89,8 +89,8 @@ def test_an_interpreter_that_does_not_answer_has_no_packages(tmp_path: Path, bod
     program = tmp_path / "python"
     program.write_text(f"#!/bin/sh\n{'exec ' if 'sleep' in body else ''}{body}\n")
     program.chmod(0o755)
-    assert installed_for(str(program), timeout_s=0.5) == []
-    assert installed_for(str(tmp_path / "missing")) == []
+    assert describe_python(str(program), timeout_s=0.5) == {}
+    assert describe_python(str(tmp_path / "missing")) == {}
 
 
 def test_conda_environments_are_read_without_conda(tmp_path: Path) -> None:

@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 from operator import is_not
 from typing import NamedTuple
 
-from paceline.config.nodes import Mark, Node, at, resolve
-from paceline.errors import ConfigError, Problem
+from paceline.config.nodes import Mark, Node, resolve
 from paceline.model import Scalar
 
 Path = tuple[str | int, ...]
@@ -110,16 +109,8 @@ def is_reference(text: str) -> bool:
     return len(found) == 1 and found[0].end == len(text)
 
 
-def substitute(node: Node, environ: Mapping[str, str]) -> tuple[Node, list[Unset]]:
-    """A whole configuration with the values of its eager keys put in, and the unset variables of all keys."""
-    result = substitute_tree(node, environ)
-    if result.malformed:
-        raise ConfigError([_problem(node, path, message) for path, message in result.malformed])
-    return result.node, result.unset
-
-
 def substitute_tree(node: Node, environ: Mapping[str, str]) -> Substituted:
-    """As `substitute`, with malformed variables as paths and messages."""
+    """A configuration with the values of its eager keys put in, and the unset and malformed variables of all keys."""
     walk = _Walk(environ)
     return Substituted(walk.node(node, (), False), walk.unset, walk.malformed, walk.tainted)
 
@@ -246,11 +237,6 @@ def path_text(path: Path) -> str:
     """A path as people write it: `entries[3].timeout_s`."""
     parts = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
     return "".join(parts).removeprefix(".")
-
-
-def _problem(root: Node, path: Path, message: str) -> Problem:
-    file, line = at(root, path).mark
-    return Problem(file=file, line=line, path=path_text(path), message=message)
 
 
 def _with_items(node: Node, items: list[Node], old: list[Node]) -> Node:

@@ -19,7 +19,6 @@ Hashes64 = npt.NDArray[np.uint64]
 # Odd, so that powers have inverses modulo 2^64; otherwise arbitrary.
 BYTE_BASE = 0x9E3779B97F4A7C15
 WORD_BASE = 0xD6E8FEB86659FD93
-MASK64 = (1 << 64) - 1
 # Running sums of a block fit in the cache.
 BLOCK_BYTES = 65_536
 

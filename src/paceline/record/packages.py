@@ -36,14 +36,6 @@ def installed() -> list[str]:
     return [lines[key] for key in sorted(lines)]
 
 
-def installed_for(
-    python: str, *, environ: Mapping[str, str] | None = None, timeout_s: float = 20
-) -> list[str]:
-    """The same for any interpreter; empty when it cannot be asked."""
-    packages = describe_python(python, environ=environ, timeout_s=timeout_s).get("packages")
-    return list(map(str, packages)) if isinstance(packages, list) else []
-
-
 def describe_python(
     python: str, *, environ: Mapping[str, str] | None = None, timeout_s: float = 20
 ) -> dict[str, Any]:
