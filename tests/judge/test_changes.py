@@ -154,6 +154,25 @@ def test_several_steps_are_told_apart() -> None:
     assert second.effect == pytest.approx(1 / 1.1 - 1, abs=0.02)
 
 
+@pytest.mark.parametrize("size", [0.1, 0.3])
+def test_regressions_that_were_soon_repaired_are_told(size: float) -> None:
+    values = 100 * np.random.default_rng(4).normal(1, 0.02, 365)
+    begins = (60, 170, 290)
+    for begin in begins:
+        values[begin : begin + 10] *= 1 + size
+    found = [point.index for point in change_points(values)]
+    assert found == pytest.approx([place for begin in begins for place in (begin, begin + 10)], abs=1)
+
+
+def test_states_that_come_and_go_all_the_time_are_noise() -> None:
+    random = np.random.default_rng(5)
+    states = np.repeat(np.where(random.random(80) < 0.3, 1.05, 1.0), 5)
+    values = 100 * states * random.normal(1, 0.01, 400)
+    assert len(change_points(values)) <= 2
+    values[300:] *= 1.15
+    assert any(abs(point.index - 300) <= 5 for point in change_points(values))
+
+
 def test_levels_around_zero_and_below() -> None:
     random = np.random.default_rng(8)
     (point,) = change_points(np.concatenate((random.normal(-10, 0.1, 50), random.normal(-5, 0.1, 50))))

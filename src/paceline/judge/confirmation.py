@@ -21,6 +21,8 @@ _TINY = 1e-12
 _CHOSEN = 6.0  # Squared errors that a step at the best of many places explains by chance.
 # An excursion that comes back has two ends that were searched for: some 30 lengths for each place.
 _EXCURSION = 2 * math.log(30)
+# Excursions of at most so many points are states of the machine if there are so many, and one in every so many points.
+_SOON, _OFTEN, _APART = 16, 3, 80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +40,7 @@ class Steps:
     @property
     def jumps(self) -> list[float]:
         """By how much the level changes at each step."""
-        levels = [self.shifts.mean(begin, end) for begin, end in itertools.pairwise(self.edges)]
-        return [after - before for before, after in itertools.pairwise(levels)]
+        return _jumps([self.shifts.mean(begin, end) for begin, end in itertools.pairwise(self.edges)])
 
     def cost(self, threshold: float) -> float:
         """Twice the logarithm of how unlikely the series is, and for each step and the drift what it must be worth."""
@@ -86,7 +87,7 @@ def _on_a_line(
 
 def _held(shifts: LevelShifts, steps: list[int], length: int, threshold: float) -> dict[int, float]:
     """Steps that hold against the noise between the others, with their scores."""
-    used, moves = -1.0, 0
+    used, moves, restless = -1.0, 0, False
     fits: dict[tuple[int, int], tuple[int, float]] = {}
     while steps:
         edges = [0, *steps, length]
@@ -103,7 +104,10 @@ def _held(shifts: LevelShifts, steps: list[int], length: int, threshold: float) 
             if moved != steps and moves < _MOST_MOVES and _apart(moved):
                 steps, moves = moved, moves + 1
                 continue
-            scores = _scores(shifts, edges, explained, variance, used)
+            passing = _passing(shifts, edges)
+            restless = restless or len(passing) >= max(_OFTEN, length / _APART)
+            unrest = _unrest(shifts, edges, passing, variance, used) if restless else 1.0
+            scores = _scores(shifts, edges, explained, variance, used, unrest)
             weak = _weakest(scores, threshold)
             if not weak:
                 return dict(zip(steps, scores, strict=True))
@@ -125,11 +129,40 @@ def _apart(steps: list[int]) -> bool:
     return all(right - left >= SHORTEST_SEGMENT for left, right in itertools.pairwise(steps))
 
 
+def _passing(shifts: LevelShifts, edges: list[int]) -> list[tuple[int, int]]:
+    """Begin and end of the excursions that are soon over."""
+    jumps = _jumps([shifts.mean(begin, end) for begin, end in itertools.pairwise(edges)])
+    inner = zip(itertools.pairwise(edges[1:-1]), itertools.pairwise(jumps), strict=True)
+    return [
+        (begin, end) for (begin, end), (there, back) in inner if end - begin <= _SOON and _undoes(there, back)
+    ]
+
+
+def _unrest(
+    shifts: LevelShifts,
+    edges: list[int],
+    passing: list[tuple[int, int]],
+    variance: float,
+    correlation: float,
+) -> float:
+    """How much more sums of many points vary if the states that come and go are noise like the rest; at least 1."""
+    lasting = sorted({*edges}.difference(*passing))
+    of_all, correlation_of_all = shifts.noise(lasting)
+    of_all *= shifts.rest(lasting).persistence(correlation_of_all)
+    grown = (of_all / (1 - correlation_of_all) ** 2) / (max(variance, _TINY) / (1 - correlation) ** 2)
+    return max(grown, 1.0)
+
+
 def _scores(
-    shifts: LevelShifts, edges: list[int], explained: list[float], variance: float, correlation: float
+    shifts: LevelShifts,
+    edges: list[int],
+    explained: list[float],
+    variance: float,
+    correlation: float,
+    unrest: float,
 ) -> list[float]:
     rest = shifts.rest(edges)
-    skewness, variance = rest.skewness, variance * rest.persistence(correlation)
+    skewness, variance = rest.skewness, variance * max(rest.persistence(correlation), unrest)
     returns = _returns([shifts.mean(begin, end) for begin, end in itertools.pairwise(edges)])
     scores = []
     for i, (begin, step, end) in enumerate(zip(edges, edges[1:], edges[2:], strict=False)):
@@ -142,12 +175,18 @@ def _scores(
 
 
 def _returns(levels: list[float]) -> list[bool]:
-    """For each step whether it begins or ends an excursion: the next step undoes more than half of it."""
-    jumps = [after - before for before, after in itertools.pairwise(levels)]
-    undone = [
-        -2.0 < after / before < -0.5 if before else False for before, after in itertools.pairwise(jumps)
-    ]
+    """For each step whether it begins or ends an excursion."""
+    undone = [_undoes(there, back) for there, back in itertools.pairwise(_jumps(levels))]
     return [left or right for left, right in zip([False, *undone], [*undone, False], strict=True)]
+
+
+def _jumps(levels: list[float]) -> list[float]:
+    return [after - before for before, after in itertools.pairwise(levels)]
+
+
+def _undoes(there: float, back: float) -> bool:
+    """Whether the second of two steps undoes more than half of the first, and not more than all of it twice."""
+    return there != 0 and -2.0 < back / there < -0.5
 
 
 def _lopsided(before: int, after: int) -> float:

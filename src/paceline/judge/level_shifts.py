@@ -166,7 +166,7 @@ class Rest:
         products = sum(float(self._values[lag:] @ self._values[:-lag]) for lag in lags)
         seen = 1 + 2 * (products / self._variance + self._segments * len(lags)) / length
         expected = 1 + 2 * sum(correlation**lag for lag in lags)
-        return seen / expected if seen > expected + 4 * math.sqrt(len(lags) / length) else 1.0
+        return seen / expected if seen > expected + math.sqrt(len(lags) / length) else 1.0
 
     def loudness(self, place: int) -> float:
         """How much more it varies near a place than elsewhere, at least 1."""
