@@ -166,9 +166,9 @@ def test_regressions_that_were_soon_repaired_are_told(size: float) -> None:
 
 def test_states_that_come_and_go_all_the_time_are_noise() -> None:
     random = np.random.default_rng(5)
-    states = np.repeat(np.where(random.random(80) < 0.3, 1.05, 1.0), 5)
+    states = np.repeat(np.where(random.random(80) < 0.12, 1.05, 1.0), 5)
     values = 100 * states * random.normal(1, 0.01, 400)
-    assert len(change_points(values)) <= 2
+    assert change_points(values) == ()
     values[300:] *= 1.15
     assert any(abs(point.index - 300) <= 5 for point in change_points(values))
 
