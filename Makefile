@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 RESULTS ?= results
-PYTEST_ARGS ?= -n 2
+PYTEST_ARGS ?= -n 2 --dist loadgroup
 # For the tests of evals. Not in the lock, since its builds differ by machine: pip takes the one that your configuration
 # offers, which on Linux may be the large one for GPUs. `make setup TORCH=` leaves it out, and its tests are skipped.
 TORCH ?= torch==2.13.0

@@ -12,11 +12,13 @@ from workplace import Workplace
 
 pytest_plugins = ["pytester"]
 
+# The same examples every time, so that a failure says something about what was changed. `HYPOTHESIS_SEARCH=1 pytest`
+# looks for new ones.
 settings.register_profile(
     "paceline",
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
-    derandomize=bool(os.environ.get("CI")),
+    derandomize=not os.environ.get("HYPOTHESIS_SEARCH"),
 )
 settings.load_profile("paceline")
 
@@ -24,6 +26,13 @@ settings.load_profile("paceline")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 _LOOKS_OF_OUTPUT = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let one process have all tests of a server that takes many seconds to start."""
+    for item in items:
+        if "mlflow_server" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("mlflow"))
 
 
 @pytest.fixture(autouse=True)

@@ -26,6 +26,8 @@ from paceline.evals.interfaces import (
 
 CHAOS = "EVALS_TEST_CHAOS"
 """How probable it is that a sample ends its worker; from the environment, so that it is no part of any key."""
+HOLD = "EVALS_TEST_HOLD"
+"""A file; while it is there, every sample takes a second."""
 
 
 class TornAdapter(MockAdapter):
@@ -55,6 +57,7 @@ class TornAdapter(MockAdapter):
     def generate(self, groups: Sequence[ContextGroup], generation: GenerationSpec) -> Iterator[Prediction]:
         for prediction in super().generate(groups, generation):
             time.sleep(self._pause_s)
+            hold()
             self._strike("generate")
             if self._random.random() < self._chaos:
                 perform(self._random.choice(["kill", "kill", "stop", "oom", "abort"]))
@@ -75,6 +78,12 @@ class TornAdapter(MockAdapter):
                 )
                 (self._script / "loads" / f"orphan-{left.pid}").touch()
             perform(fault)
+
+
+def hold() -> None:
+    until = time.monotonic() + 1
+    while HOLD in os.environ and Path(os.environ[HOLD]).exists() and time.monotonic() < until:
+        time.sleep(0.02)
 
 
 class OutOfMemoryError(RuntimeError):

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
+
+from free_port import free_port
 
 START_S = 170.0
 
@@ -19,8 +20,7 @@ class MlflowServer:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         self.uri = f"http://127.0.0.1:{self.port}"
         self.database = directory / "server.db"
         self._process: subprocess.Popen[bytes] | None = None

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from free_port import free_port
+
 BUCKET = "bench"
 
 # Ends with its standard input, so that no server outlives the tests, however they end. What is stored lives in the
@@ -32,9 +34,9 @@ def put_in_turn(self):
         return put_object(self)
 
 S3Response.put_object = put_in_turn
-server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+port = int(sys.argv[1])
+server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
 server.start()
-port = server.get_host_and_port()[1]
 print(port, flush=True)
 is_up = True
 for line in sys.stdin:
@@ -98,7 +100,7 @@ class ObjectStore:
 def start_store() -> ObjectStore:
     """A new server with an empty bucket; `close` it."""
     process = subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM],
+        [sys.executable, "-c", _PROGRAM, str(free_port())],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -23,6 +23,7 @@ VARIABLES = {
     "RAY_USAGE_STATS_ENABLED": "0",
     # Ray gives up after 30 s, which a busy machine can take.
     "RAY_raylet_start_wait_time_s": "150",
+    "RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": "150",
 }
 
 
@@ -41,6 +42,7 @@ class SimulatedNodes:
         return node
 
     def kill(self, node: Any) -> None:
+        self.nodes.remove(node)
         self.cluster.remove_node(node, allow_graceful=False)
 
 

@@ -126,4 +126,5 @@ def spec(kind: str, name: str = "", **fields: Any) -> SinkSpec:
         for key in list(fields)
         if key in SinkSpec.__dataclass_fields__ and key != "options"
     }
-    return replace(SinkSpec(type=kind, name=name or kind, options=fields), **own)
+    # A busy machine may keep a courier, which is modest, for longer than the usual half a minute.
+    return replace(SinkSpec(type=kind, name=name or kind, options=fields, wait_s=120.0), **own)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import evals_parts
 from workplace import Workplace
 
 SUITE = """\
@@ -30,7 +31,7 @@ SLOW = """\
 evals:
   gpu_ids: [cpu]
   max_concurrent_runs: 2
-  adapter: {name: mock, model_kwargs: {seconds_per_sample: 0.25}}
+  adapter: {name: 'evals_parts:TornAdapter'}
   models: [a, b, c, d]
   benchmarks: [{name: mock_benchmark, params: {repeat: 2}}]
 """
@@ -103,37 +104,53 @@ def test_run_and_plan_say_who_runs_evals(place: Workplace) -> None:
     assert both.returncode == 0 and "'paceline evals run' runs them" in both.stdout + both.stderr
 
 
-def test_slots_are_shown_added_and_removed_while_stubs_run(place: Workplace) -> None:
+@pytest.fixture
+def hold(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """While it is there, the slow suite is slow."""
     place.write("slow.yaml", SLOW)
+    monkeypatch.setenv("PYTHONPATH", str(Path(evals_parts.__file__).parent))
+    monkeypatch.setenv(evals_parts.HOLD, str(place.path / "hold"))
+    return place.write("hold", "")
+
+
+def test_slots_are_shown_added_and_removed_while_stubs_run(place: Workplace, hold: Path) -> None:
     words = place.command("evals", "run", "slow.yaml", "--no-history", "--json")
     with subprocess.Popen(words, cwd=place.path, stdout=subprocess.PIPE, text=True) as running:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         while "idle" in (shown := place.run("evals", "slots").stdout) or "mock_benchmark" not in shown:
             assert time.monotonic() < until and running.poll() is None
         assert "cpu:0" in shown
         asked = place.run("evals", "slots", "--add", "cpu:7", "--remove", "cpu:0")
         assert asked.returncode == 0
-        output, _ = running.communicate(timeout=60)
+        while '"cpu:7"' not in "".join(line for line in events(place) if "stub_started" in line):
+            assert time.monotonic() < until and running.poll() is None
+            time.sleep(0.05)
+        hold.unlink()
+        output, _ = running.communicate(timeout=120)
     assert json.loads(output)["completed"] == 4
-    (execution,) = (place.path / "benchmark_results").glob("execution_*")
-    events = [json.loads(line) for line in (execution / "events.jsonl").read_text().splitlines()]
-    changed = [(event["do"], event["device"]) for event in events if event["event"] == "slots_changed"]
+    told = [json.loads(line) for line in events(place)]
+    changed = [(event["do"], event["device"]) for event in told if event["event"] == "slots_changed"]
     assert changed == [("add", "cpu:7"), ("remove", "cpu:0")]
-    assert "cpu:7" in {event["device"] for event in events if event["event"] == "stub_started"}
+    assert "cpu:7" in {event["device"] for event in told if event["event"] == "stub_started"}
     over = place.run("evals", "slots")
     assert over.returncode == 2 and "no execution runs there" in over.stderr
 
 
-def test_an_interrupted_run_ends_with_130_and_goes_on_later(place: Workplace) -> None:
-    place.write("slow.yaml", SLOW)
+def events(place: Workplace) -> list[str]:
+    (execution,) = (place.path / "benchmark_results").glob("execution_*")
+    return (execution / "events.jsonl").read_text().splitlines()
+
+
+def test_an_interrupted_run_ends_with_130_and_goes_on_later(place: Workplace, hold: Path) -> None:
     words = place.command("evals", "run", "slow.yaml", "--no-history", "--json")
     with subprocess.Popen(words, cwd=place.path, stdout=subprocess.PIPE, text=True) as running:
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         while not any(file.stat().st_size for file in place.path.rglob("predictions.jsonl")):
             assert time.monotonic() < until and running.poll() is None
             time.sleep(0.05)
         running.send_signal(signal.SIGTERM)
-        summary = json.loads(running.communicate(timeout=60)[0])
+        summary = json.loads(running.communicate(timeout=120)[0])
+    hold.unlink()
     assert running.returncode == 130 and summary["cancelled"] == 4 and summary["interrupted"]
     stubs = "benchmark_results/[a-d]/dense/mock_benchmark"
     answered = list(place.path.glob(f"{stubs}/predictions.jsonl"))
@@ -145,7 +162,8 @@ def test_an_interrupted_run_ends_with_130_and_goes_on_later(place: Workplace) ->
 
 
 def test_a_terminal_shows_what_devices_do(place: Workplace) -> None:
-    place.write("slow.yaml", SLOW)
+    adapter = "mock, model_kwargs: {seconds_per_sample: 0.1}"
+    place.write("slow.yaml", SLOW.replace("'evals_parts:TornAdapter'", adapter))
     ours, theirs = pty.openpty()
     words = place.command("evals", "run", "slow.yaml", "--no-history")
     environment = {**os.environ, "TERM": "xterm-256color"}

@@ -124,8 +124,9 @@ ONE = "results_dir: results\nentries:\n  - {name: a, command: [echo, spoken]}\n"
 @pytest.mark.parametrize(
     ("words", "closed"),
     [
-        *((words, ">&-") for words in ("--version", "plan", "plan --json", "schema", "list", "run --json")),
-        ("run", ">&- <&-"),
+        *((words, ">&-") for words in ("--version", "plan", "plan --json", "schema", "list")),
+        ("run --no-history --json", ">&-"),
+        ("run --no-history", ">&- <&-"),
         ("run", ">&- 2>&- <&-"),
     ],
 )
@@ -153,7 +154,7 @@ def test_a_full_output_does_not_change_how_a_session_ends(
     place: Workplace, words: str, program: str, code: int
 ) -> None:
     place.write("paceline.yaml", f"results_dir: results\nentries:\n  - {{name: a, command: ['{program}']}}\n")
-    done = in_shell(place, f"{words} --session-name s", ">/dev/full")
+    done = in_shell(place, f"{words} --no-history --session-name s", ">/dev/full")
     assert done.returncode == code, done.stderr
     assert done.stderr.count("paceline: cannot write to standard output: No space left on device\n") == 1
     assert set(place.records("s")) == {"a"}

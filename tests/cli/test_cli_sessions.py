@@ -63,7 +63,7 @@ def test_prints_the_log_the_table_and_the_place(
 
 def test_json_is_the_report_and_nothing_else(place: Workplace) -> None:
     place.write("s.yaml", SUITE)
-    done = place.run("run", "--json", "s.yaml", "--session-name", "j")
+    done = place.run("run", "--no-history", "--json", "s.yaml", "--session-name", "j")
     assert done.returncode == 1
     report = json.loads(done.stdout)
     Draft202012Validator(json.loads(place.run("schema", "report").stdout)).validate(report)
@@ -83,7 +83,7 @@ def test_json_is_not_disturbed_by_what_sinks_print(place: Workplace) -> None:
         "    def close(self, report): print('closed')\n",
     )
     place.write("s.yaml", f"{SUITE}sinks:\n  - {{name: talker, type: 'talkative:Talker'}}\n")
-    done = place.run("run", "--json", "s.yaml", "--only", "good", PYTHONPATH=str(place.path))
+    done = place.run("run", "--no-history", "--json", "s.yaml", "--only", "good", PYTHONPATH=str(place.path))
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["records"]) == 1
     (session,) = (place.path / "results").glob("nightly-run-*")
@@ -94,7 +94,7 @@ def test_json_is_not_disturbed_by_what_sinks_print(place: Workplace) -> None:
 
 def test_quiet(place: Workplace) -> None:
     place.write("s.yaml", SUITE)
-    done = place.run("run", "-q", "s.yaml", "--only", "good", "--session-name", "q")
+    done = place.run("run", "--no-history", "-q", "s.yaml", "--only", "good", "--session-name", "q")
     assert done.returncode == 0
     assert re.fullmatch(rf"1 passed of 1 case in .*; results in {place.path}/results/q\n", done.stdout)
 
@@ -103,7 +103,7 @@ def test_an_existing_session_is_refused_and_resume_is_named(
     finished: tuple[Workplace, subprocess.CompletedProcess[str]],
 ) -> None:
     place, _ = finished
-    done = place.run("run", "--session-name", "first")
+    done = place.run("run", "--no-history", "--session-name", "first")
     assert done.returncode == 2
     assert "--resume" in done.stderr
     assert done.stderr.count("\n") == 1
@@ -111,19 +111,19 @@ def test_an_existing_session_is_refused_and_resume_is_named(
 
 def test_resume_keeps_what_finished(place: Workplace) -> None:
     place.write("paceline.yaml", SUITE)
-    place.run("run", "--session-name", "r")
-    kept = place.run("run", "--resume")
+    place.run("run", "--no-history", "--session-name", "r")
+    kept = place.run("run", "--no-history", "--resume")
     assert kept.returncode == 1
     assert "Keeping 3 of 3 cases that finished before" in kept.stdout
     assert "Running" not in kept.stdout
-    again = place.run("run", "--rerun-failed", "--session-name", "r")
+    again = place.run("run", "--no-history", "--rerun-failed", "--session-name", "r")
     assert "Keeping 1 of 3 cases" in again.stdout
     assert re.findall(r"^\tRunning (\w+)$", again.stdout, re.MULTILINE) == ["bad", "slow"]
 
 
 def test_list_tells_how_sessions_ended(finished: tuple[Workplace, subprocess.CompletedProcess[str]]) -> None:
     place, _ = finished
-    place.run("run", "--session-name", "second", "--only", "good")
+    place.run("run", "--no-history", "--session-name", "second", "--only", "good")
     cut = place.path / "results/cut"
     shutil.copytree(place.path / "results/first", cut)
     shutil.rmtree(cut / "slow")
@@ -216,7 +216,7 @@ def test_a_reader_that_goes_away_does_not_end_the_session(place: Workplace) -> N
     reading, writing = os.pipe()
     os.close(reading)
     done = subprocess.run(
-        place.command("run", "s.yaml", "--session-name", "p"),
+        place.command("run", "--no-history", "s.yaml", "--session-name", "p"),
         cwd=place.path,
         stdout=writing,
         stderr=subprocess.PIPE,
@@ -257,7 +257,17 @@ def on_terminal(place: Workplace, *words: str) -> str:
 
 def test_the_results_directory_can_be_chosen(place: Workplace) -> None:
     place.write("s.yaml", SUITE)
-    done = place.run("run", "s.yaml", "--only", "good", "--results-dir", "else where", "--session-name", "d")
+    done = place.run(
+        "run",
+        "--no-history",
+        "s.yaml",
+        "--only",
+        "good",
+        "--results-dir",
+        "else where",
+        "--session-name",
+        "d",
+    )
     assert done.returncode == 0
     assert (place.path / "else where/d/report.md").is_file()
     assert "d  " in place.run("list", "--results-dir", "else where").stdout

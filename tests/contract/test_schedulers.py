@@ -329,14 +329,13 @@ entries:
     assert (runs.entry_dir("c") / "stdouterr.log").read_text() == "first line\nlast line\n"
 
 
-def interrupt_once(condition: Callable[[], bool], times: int = 1) -> threading.Thread:
-    """Send this process Ctrl-C as soon as something is true."""
+def interrupt_when(*conditions: Callable[[], bool]) -> threading.Thread:
+    """Send this process Ctrl-C as soon as something is true, and again for each that is to be true after it."""
 
     def send() -> None:
-        assert poll(condition)
-        for _ in range(times):
+        for condition in conditions:
+            assert poll(condition)
             os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.3)
 
     thread = threading.Thread(target=send)
     thread.start()
@@ -346,7 +345,7 @@ def interrupt_once(condition: Callable[[], bool], times: int = 1) -> threading.T
 def test_a_stop_ends_what_runs_and_begins_nothing(runs: Runs) -> None:
     up = runs.place.path / "up"
     clean = runs.place.path / "clean"
-    sender = interrupt_once(up.exists)
+    sender = interrupt_when(up.exists)
     report = runs(
         f"""
 entries:
@@ -368,8 +367,9 @@ entries:
 
 
 def test_a_second_stop_does_not_wait(runs: Runs) -> None:
-    up = runs.place.path / "up"
-    sender = interrupt_once(up.exists, times=2)
+    up, events = runs.place.path / "up", runs.place.path / "results/s/events.jsonl"
+    # Two signals that come before the first was heard are one.
+    sender = interrupt_when(up.exists, lambda: b"stopping" in events.read_bytes())
     report = runs(f"""
 entries:
   - {{name: deaf, grace_s: 600, command: [sh, -c, "trap '' TERM; touch {up}; while :; do sleep 0.1; done"]}}

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import socket
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -15,6 +14,7 @@ from aiosmtpd.controller import Controller
 
 from fake_drive import ROOT, FakeDrive
 from fake_slack import CHANNEL, TOKEN, FakeSlack
+from free_port import free_port
 from loopback import Asked, Loopback, Reply
 from paceline.model import Finding, SinkSpec, Status
 from sink_bench import SinkBench, make_record, spec
@@ -101,7 +101,7 @@ def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[Services]:
     with ExitStack() as stack:
         slack, drive = stack.enter_context(FakeSlack()), stack.enter_context(FakeDrive())
         github, collector = (stack.enter_context(Loopback(answer)) for answer in (comment, collect))
-        mail = Controller(mailbox, hostname="127.0.0.1", port=_free_port())
+        mail = Controller(mailbox, hostname="127.0.0.1", port=free_port(), ready_timeout=60)
         mail.start()
         stack.callback(mail.stop)
         for name in [name for name in os.environ if name.startswith("GITHUB_")]:
@@ -111,13 +111,6 @@ def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[Services]:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", f"x-api-key={OTEL_KEY}")
         monkeypatch.setenv("GDRIVE_SERVICE_ACCOUNT", drive.key_file())
         yield Services(slack, drive, github, collector, mailbox, mail.port, comments)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 FINDING = Finding(

@@ -121,7 +121,10 @@ def custom_stand(tmp_path: Path, name: str) -> Stand:
     return Stand(spec(f"custom_sinks:{name}", "custom", path=str(tmp_path / "noted")), seen)
 
 
-@pytest.fixture(params=["files", "webhook", "mlflow", "wandb", "Ours", "RunLogger", "ResultDict"])
+MLFLOW = pytest.param("mlflow", marks=pytest.mark.xdist_group("mlflow"))
+
+
+@pytest.fixture(params=["files", "webhook", MLFLOW, "wandb", "Ours", "RunLogger", "ResultDict"])
 def stand(
     request: pytest.FixtureRequest, tmp_path: Path, hook: HookServer, monkeypatch: pytest.MonkeyPatch
 ) -> Stand:

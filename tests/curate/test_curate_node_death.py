@@ -2,8 +2,6 @@
 
 import json
 import os
-import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -35,27 +33,24 @@ class Work(Stage):
         return task.carrying(documents)
 
 
-@pytest.fixture
-def three_nodes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    from ray.cluster_utils import Cluster
-
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
     # Not at the top: workers import this module too, and find nothing of the tests beside it.
-    from ray_nodes import end_workers
+    from ray_nodes import simulated_nodes
 
-    home = Path(tempfile.mkdtemp(prefix="pl-", dir="/tmp"))
-    (home / "ray").mkdir()
-    monkeypatch.setenv("RAY_TMPDIR", str(home))
-    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
-    each = {"num_cpus": 1, "object_store_memory": 80_000_000}
-    cluster = Cluster(initialize_head=True, head_node_args=each)
-    nodes = [cluster.add_node(**each) for _ in range(2)]
+    with simulated_nodes({"num_cpus": 1}) as found:
+        yield found
+
+
+@pytest.fixture
+def doomed(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """One of three nodes, at whose address pipelines run; the others stay for the tests after this one."""
+    while len(cluster.nodes) < 3:
+        cluster.add(num_cpus=1)
     ray.init(address=cluster.address, log_to_driver=False)
     monkeypatch.setenv("RAY_ADDRESS", cluster.address)
-    yield cluster, nodes
+    yield cluster.nodes[-1]
     ray.shutdown()
-    cluster.shutdown()
-    end_workers(home)
-    shutil.rmtree(home, ignore_errors=True)
 
 
 def write_documents(home: Path) -> list[int]:
@@ -70,8 +65,9 @@ def write_documents(home: Path) -> list[int]:
 
 @pytest.mark.skipif(os.environ.get("RAY_AUTH_MODE", "") == "token", reason="test clusters have no token")
 @pytest.mark.parametrize("make", [RayActorExecutor, RayDataExecutor, XennaExecutor])
-def test_a_node_that_dies_loses_and_doubles_nothing(three_nodes: Any, make: Any, tmp_path: Path) -> None:
-    cluster, nodes = three_nodes
+def test_a_node_that_dies_loses_and_doubles_nothing(
+    cluster: Any, doomed: Any, make: Any, tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     expected = write_documents(tmp_path)
     stages = [
@@ -84,7 +80,7 @@ def test_a_node_that_dies_loses_and_doubles_nothing(three_nodes: Any, make: Any,
     def kill_in_time() -> None:
         while not out.is_dir() or len(list(out.glob("[0-9]*.jsonl"))) < 4:
             time.sleep(0.01)
-        cluster.remove_node(nodes[0], allow_graceful=False)
+        cluster.kill(doomed)
 
     killer = threading.Thread(target=kill_in_time, daemon=True)
     killer.start()

@@ -1,7 +1,6 @@
 """Where the executors on Ray run: one private cluster after the other, or that of RAY_ADDRESS."""
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -92,9 +91,9 @@ def test_the_address_decides_and_its_cluster_stays(
 
 @pytest.mark.parametrize("scheme", ["", "ray://"])
 def test_an_address_where_nobody_listens_is_named(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    from free_port import free_port  # Not at the top: workers import this module too, and find no other.
+
+    port = free_port()
     monkeypatch.setenv("RAY_ADDRESS", f"{scheme}127.0.0.1:{port}")
     with pytest.raises(PipelineError, match=rf"no Ray cluster at RAY_ADDRESS={scheme}127\.0\.0\.1:{port}: "):
         Pipeline("where", [Where()]).run(RayActorExecutor(), [Task(data=1)])

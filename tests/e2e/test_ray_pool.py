@@ -4,17 +4,16 @@ import importlib.util
 import json
 import os
 import signal
-import socket
 import sys
 import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from typing import Any
 
 import pytest
 
+from free_port import free_port
 from ray_nodes import SimulatedNodes, simulated_nodes
 from workplace import Workplace
 
@@ -89,7 +88,7 @@ def test_a_node_dies_among_sixty_cases_and_every_case_has_one_record(
     place: Workplace, nodes: SimulatedNodes
 ) -> None:
     suite_of_sixty(place)
-    process = place.start("run", "suite.yaml", "--on", nodes.address, "--session-name", "s")
+    process = place.start("run", "--no-history", "suite.yaml", "--on", nodes.address, "--session-name", "s")
     try:
         assert poll(lambda: "long" in {one["case"] for one in stamps(place)} and len(place.records("s")) > 10)
         (doomed_name,) = placements(place)["long"]
@@ -166,7 +165,7 @@ entries:
   - {{name: after, args: [{file}, {place.path}], needs: [long]}}
 """,
     )
-    driver = place.start("run", "suite.yaml", "--on", nodes.address, "--session-name", "s")
+    driver = place.start("run", "--no-history", "suite.yaml", "--on", nodes.address, "--session-name", "s")
     try:
         assert poll(lambda: any(one["case"] == "long" for one in stamps(place)))
         assert marked_processes(marker)
@@ -175,7 +174,7 @@ entries:
         driver.wait()
     assert poll(lambda: not marked_processes(marker)), "what the dead driver had started lives on"
     go.touch()
-    done = place.run("run", "suite.yaml", "--on", nodes.address, "--resume", "s")
+    done = place.run("run", "--no-history", "suite.yaml", "--on", nodes.address, "--resume", "s")
     assert done.returncode == 0, done.stdout + done.stderr
     assert {name: record["status"] for name, record in place.records("s").items()} == {
         "quick": "passed",
@@ -215,7 +214,7 @@ entries:
   - {name: shipped, script: shipped.py, args: ["{needs:makes}"], cwd: data, needs: [makes]}
 """
     place.write("suite.yaml", suite)
-    done = place.run("run", "suite.yaml", "--on", nodes.client_address, "--session-name", "s")
+    done = place.run("run", "--no-history", "suite.yaml", "--on", nodes.client_address, "--session-name", "s")
     assert done.returncode == 0, done.stdout + done.stderr
     record = place.record("s", "shipped")
     assert record["metrics"]["answer"]["value"] == 42 and record["metrics"]["rows"]["value"] == 3
@@ -224,14 +223,14 @@ entries:
     assert str(place.path) not in text, "it ran from the original directories"
     assert not list((place.path / "results/s").glob(".pool-*"))
     place.write("suite.yaml", suite.replace("*.bin", "*.tmp"))
-    refused = place.run("run", "suite.yaml", "--on", nodes.address, "--session-name", "t")
+    refused = place.run("run", "--no-history", "suite.yaml", "--on", nodes.address, "--session-name", "t")
     assert refused.returncode == 1, refused.stderr
     reason = place.record("t", "shipped")["reason"]
     assert place.record("t", "shipped")["status"] == "launch_error"
     assert "most of it in large.bin" in reason and "pool.ship_limit" in reason
 
 
-# Kills the process of the slot that runs it: the nearest ancestor that is a worker of Ray.
+# Kills the process of the slot that runs it, the nearest ancestor that is a worker of Ray, once it was heard at home.
 ENDS_ITS_SLOT = """
 import os, pathlib, sys, time
 
@@ -245,7 +244,9 @@ if sys.argv[1] == "always" or not pathlib.Path(sys.argv[1]).exists():
     print("about to go", flush=True)
     if sys.argv[1] != "always":
         pathlib.Path(sys.argv[1]).touch()
-    time.sleep(1)
+    seen = pathlib.Path(sys.argv[2], os.environ["PACELINE_CASE"], "logs/stdouterr.log")
+    while not seen.exists() or "about to go" not in seen.read_text():
+        time.sleep(0.02)
     os.kill(worker, 9)
     time.sleep(60)
 """
@@ -260,11 +261,11 @@ def test_a_worker_that_dies_is_replaced_a_few_times(place: Workplace, nodes: Sim
 pool: {{node_retries: 1}}
 defaults: {{command: [{sys.executable}, {place.path}/scripts/ends.py]}}
 entries:
-  - {{name: once, args: [{place.path}/died]}}
-  - {{name: always, args: [always]}}
+  - {{name: once, args: [{place.path}/died, {place.path}/results/s]}}
+  - {{name: always, args: [always, {place.path}/results/s]}}
 """,
     )
-    done = place.run("run", "suite.yaml", "--on", nodes.address, "--session-name", "s")
+    done = place.run("run", "--no-history", "suite.yaml", "--on", nodes.address, "--session-name", "s")
     assert done.returncode == 1, done.stdout + done.stderr
     once, always = place.record("s", "once"), place.record("s", "always")
     assert (once["status"], once["attempt"]) == ("passed", 2)
@@ -281,7 +282,7 @@ def test_an_entry_has_its_own_cluster_on_a_node_of_the_pool(place: Workplace, no
     own = {"num_cpus": 1, "object_store_memory": 80_000_000, "start_timeout_s": 150}
     entries = [{**entry, "name": "own", "ray": own}, {**entry, "name": "joins", "ray": {"address": "auto"}}]
     place.write("suite.yaml", json.dumps({"entries": entries}))
-    done = place.run("run", "suite.yaml", "--on", nodes.address, "--session-name", "s")
+    done = place.run("run", "--no-history", "suite.yaml", "--on", nodes.address, "--session-name", "s")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "cpus 1.0" in (place.path / "results/s/own/stdouterr.log").read_text()
     assert "cpus 6.0" in (place.path / "results/s/joins/stdouterr.log").read_text()
@@ -290,11 +291,10 @@ def test_an_entry_has_its_own_cluster_on_a_node_of_the_pool(place: Workplace, no
 
 def test_no_cluster_is_told_in_one_line(place: Workplace) -> None:
     place.write("suite.yaml", "entries: [{name: c, command: ['true']}]")
-    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        port = listener.getsockname()[1]
-    done = place.run("run", "suite.yaml", "--on", f"127.0.0.1:{port}", "--session-name", "s")
+    port = free_port()
+    done = place.run("run", "--no-history", "suite.yaml", "--on", f"127.0.0.1:{port}", "--session-name", "s")
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1 and f"no Ray cluster answers at 127.0.0.1:{port}" in done.stderr
     assert not (place.path / "results/s").exists()
-    here = place.run("run", "suite.yaml", "--on", "local", "--session-name", "s")
+    here = place.run("run", "--no-history", "suite.yaml", "--on", "local", "--session-name", "s")
     assert here.returncode == 0, here.stderr

@@ -90,7 +90,14 @@ def test_each_entry_of_the_example_gets_the_cluster_it_asks_for(
 ) -> None:
     marker = uuid.uuid4().hex
     done = place.run(
-        "run", EXAMPLES / "ray.yaml", "--results-dir", "results", "--session-name", "s", TEST_MARKER=marker
+        "run",
+        "--no-history",
+        EXAMPLES / "ray.yaml",
+        "--results-dir",
+        "results",
+        "--session-name",
+        "s",
+        TEST_MARKER=marker,
     )
     assert marked_processes(marker) == []
     assert done.returncode == 0, done.stdout + done.stderr
@@ -118,7 +125,7 @@ def patient(place: Workplace, name: str) -> Workplace:
 
 def start(place: Workplace, marker: str, monkeypatch: pytest.MonkeyPatch) -> subprocess.Popen[bytes]:
     monkeypatch.setenv("TEST_MARKER", marker)
-    return place.start("run", "suite.yaml", "--session-name", "s")
+    return place.start("run", "--no-history", "suite.yaml", "--session-name", "s")
 
 
 @needs_ray
@@ -148,7 +155,7 @@ def test_a_killed_session_harms_no_other_and_is_cleaned_up_by_its_next_run(
     assert lasting.record("s", "patient")["status"] == "passed"
     assert len(list(temporary.glob("paceline-ray-*"))) == 1
     (doomed.path / "scripts/go").touch()
-    again = doomed.run("run", "suite.yaml", "--session-name", "again")
+    again = doomed.run("run", "--no-history", "suite.yaml", "--session-name", "again")
     assert again.returncode == 0, again.stdout + again.stderr
     assert list(temporary.glob("paceline-ray-*")) == []
     assert all(marked_processes(mark) == [] for mark in markers)
@@ -165,7 +172,15 @@ def check_fault(place: Workplace, *parts: str) -> None:
 def test_without_ray_the_entry_says_what_to_install(place: Workplace) -> None:
     place.write("suite.yaml", FAULT)
     hidden = place.write("hidden/sitecustomize.py", HIDE_RAY).parent
-    done = place.run("run", "suite.yaml", "--session-name", "s", PYTHONPATH=str(hidden), PATH="/usr/bin:/bin")
+    done = place.run(
+        "run",
+        "--no-history",
+        "suite.yaml",
+        "--session-name",
+        "s",
+        PYTHONPATH=str(hidden),
+        PATH="/usr/bin:/bin",
+    )
     assert done.returncode == 1, done.stderr
     check_fault(place, "needs the ray extra: pip install 'paceline[ray]'")
 
@@ -173,7 +188,7 @@ def test_without_ray_the_entry_says_what_to_install(place: Workplace) -> None:
 @needs_ray
 def test_a_temporary_directory_that_cannot_be_written_fails_the_entry_only(place: Workplace) -> None:
     place.write("suite.yaml", FAULT)
-    done = place.run("run", "suite.yaml", "--session-name", "s", TMPDIR="/dev/null")
+    done = place.run("run", "--no-history", "suite.yaml", "--session-name", "s", TMPDIR="/dev/null")
     assert done.returncode == 1, done.stderr
     check_fault(place, "cannot make a temporary directory for Ray: Not a directory", "set TMPDIR")
 

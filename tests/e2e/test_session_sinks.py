@@ -106,7 +106,7 @@ entries:
   - {name: a, script: count.py, args: --value 7}
 """,
     )
-    done = suite.run("run", "suite.yaml", "--session-name", "s", PYTHONPATH=str(suite.path))
+    done = suite.run("run", "--no-history", "suite.yaml", "--session-name", "s", PYTHONPATH=str(suite.path))
     assert done.returncode == 0, done.stdout + done.stderr
     said = [json.loads(line) for line in Path(f"{suite.path}/ledger.sink").read_text().splitlines()]
     assert ["options", {"colour": "red"}, "s"] in said
@@ -139,7 +139,7 @@ def test_a_required_sink_that_fails_fails_the_session(suite: Workplace, kind: st
         "suite.yaml",
         f"sinks: [{{type: '{kind}', name: needed, required: true}}]\nentries: [{{name: a, script: count.py}}]\n",
     )
-    done = suite.run("run", "suite.yaml", "--session-name", "s", PYTHONPATH=str(suite.path))
+    done = suite.run("run", "--no-history", "suite.yaml", "--session-name", "s", PYTHONPATH=str(suite.path))
     assert done.returncode == 1
     assert "sink needed is required and did not get everything" in done.stdout
     assert json.loads((suite.path / "results/s/report.json").read_text())["ok"] is False

@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from free_port import free_port
 from hook_server import serving
 from workplace import Workplace
 
@@ -20,6 +21,7 @@ class Raises:
 
 class Hangs:
     def __init__(self, options, context): pass
+    def open(self, plan): open("hangs-is-up", "w").close()
     def record(self, record): time.sleep(3600)
 
 class Crashes:
@@ -46,7 +48,7 @@ sinks:
   - {type: 'bad_sinks:Eats', name: eats, memory: 200MiB}
   - {type: files, name: good, directory: copies}
 entries:
-  - {name: a, script: count.py}
+  - {name: a, command: [sh, -c, 'until [ -e hangs-is-up ]; do sleep 0.05; done']}
   - {name: b, script: count.py}
 """,
     )
@@ -71,8 +73,7 @@ entries:
 
 def test_the_next_session_delivers_what_the_last_one_left(suite: Workplace) -> None:
     suite.write("scripts/once.py", "from paceline import emit\nemit.metrics({'score': 1})\n")
-    with serving() as server:
-        port = server.server_address[1]
+    port = free_port()
     suite.write(
         "suite.yaml",
         f"sinks: [{{type: webhook, name: hook, url: 'http://127.0.0.1:{port}/'}}]\n"
@@ -111,7 +112,7 @@ def test_an_interrupt_ends_the_wait_for_sinks_and_nothing_else(suite: Workplace)
     ledger = suite.path / "results/s/.outbox/hangs/ledger.jsonl"
     journal = suite.path / "results/s/.outbox/journal.jsonl"
     deadline_s = time.monotonic() + 120
-    while not (ledger.exists() and '"close-1"' in journal.read_text()):
+    while not (ledger.exists() and ledger.read_text() and '"close-1"' in journal.read_text()):
         assert session.poll() is None and time.monotonic() < deadline_s
         time.sleep(0.05)
     session.send_signal(signal.SIGINT)

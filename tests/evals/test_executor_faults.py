@@ -360,7 +360,7 @@ def test_signals_end_an_execution_with_its_books_in_order(
     tmp_path: Path, mark: str, signals: tuple[signal.Signals, ...]
 ) -> None:
     base = tmp_path / "results"
-    with start_parent(base, 12, 0.3) as parent:
+    with start_parent(base, 24, 0.3) as parent:
         wait_until(lambda: len(list(base.rglob(PREDICTIONS))) >= 2)
         wait_until(lambda: any(path.stat().st_size for path in base.rglob(PREDICTIONS)))
         for number in signals:
@@ -368,7 +368,7 @@ def test_signals_end_an_execution_with_its_books_in_order(
             time.sleep(0.05)
         output, _ = parent.communicate(timeout=60)
     completed, cancelled = map(int, output.split())
-    assert completed + cancelled == 12 and cancelled >= 8
+    assert completed + cancelled == 24 and cancelled >= 8
     if signals == (signal.SIGINT,):
         assert completed >= 1, "running stubs were to be finished"
     (summary,) = base.glob("execution_*/execution_summary.json")

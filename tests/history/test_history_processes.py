@@ -17,7 +17,7 @@ from paceline.history.migrate import stored_revision
 from paceline.history.urls import parse_target
 
 WORKER = Path(__file__).with_name("history_worker.py")
-WRITERS, RECORDS = 8, 1000
+WRITERS, RECORDS = 8, 300
 
 
 def start(*words: str) -> subprocess.Popen[str]:
@@ -65,7 +65,7 @@ SELECT count(*) FROM record r WHERE NOT EXISTS (
 
 def test_a_killed_import_leaves_no_half_record_and_goes_on(url: str) -> None:
     chance = random.Random(5)
-    for round_ in range(10):
+    for round_ in range(5):
         first = 1 + round_ * 50
         process = start("fill", url, str(first))
         assert process.stdout is not None
@@ -88,7 +88,7 @@ def test_a_killed_migration_leaves_the_old_schema_or_the_new_one(tmp_path: Path)
     old = (Path(__file__).parent / "schemas/0001.sql").read_text()
     chance = random.Random(6)
     seen = set()
-    for round_ in range(10):
+    for round_ in range(5):
         path = tmp_path / f"{round_}.db"
         with closing(sqlite3.connect(path)) as connection:
             connection.executescript(old)

@@ -297,15 +297,15 @@ class Screen:
         os.set_blocking(self._reader, False)
         self.stream: TextIO = os.fdopen(writer, "w", encoding="utf-8")
         self.columns = columns
-        self._text = ""
+        self._written = b""
+        self._lock = threading.Lock()
 
     def text(self) -> str:
-        try:
+        """All of it; a character that is only half written is left out."""
+        with self._lock, suppress(BlockingIOError):
             while chunk := os.read(self._reader, 65536):
-                self._text += chunk.decode()
-        except BlockingIOError:
-            pass
-        return self._text
+                self._written += chunk
+        return self._written.decode(errors="ignore")
 
     def last_line(self) -> str:
         """The line that was drawn last."""
@@ -328,7 +328,7 @@ def screen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)

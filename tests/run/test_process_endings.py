@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -37,6 +38,15 @@ class Said:
 def run(warden: Warden, *argv: str, env: Mapping[str, str] = os.environ, **options: Any) -> tuple[Exit, Said]:
     said = Said()
     return warden.run(Command(argv=argv, env=env, **options), said), said
+
+
+def run_until_said(warden: Warden, *argv: str, grace_s: float) -> tuple[Exit, Said, str]:
+    """Run into a timeout that left the command the time to say something; the timeout's text comes third."""
+    for timeout_s in (0.3, 2, 8, 32, 128):
+        ended, said = run(warden, *argv, timeout_s=timeout_s, grace_s=grace_s)
+        if said.stdout:
+            break
+    return ended, said, f"timed out after {timeout_s} s"
 
 
 def python(code: str) -> tuple[str, ...]:
@@ -75,6 +85,19 @@ print(os.sched_getscheduler(0) == os.SCHED_OTHER, os.getpriority(os.PRIO_PROCESS
     assert ended.returncode == 0, said.stderr
     nice = os.getpriority(os.PRIO_PROCESS, 0)
     assert said.stdout.decode() == f"{tmp_path} blå False True True\n[0, 1, 2]\nTrue {nice}\n"
+
+
+def test_a_niceness_is_handed_on_to_the_command() -> None:
+    program = """
+import os, sys
+from paceline.run.process import Command, Warden
+with Warden() as warden:
+    warden.run(Command(argv=("sh", "-c", "sleep 0.1; nice"), env=os.environ), lambda _, chunk: print(int(chunk)))
+"""
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    wanted = min(before + 3, 19)
+    command = ["nice", "-n", str(wanted - before), sys.executable, "-c", program]
+    assert int(subprocess.run(command, capture_output=True, check=True).stdout) == wanted
 
 
 def test_broken_pipes_end_a_command_as_they_would_in_a_shell(warden: Warden) -> None:
@@ -148,18 +171,18 @@ def test_the_path_is_the_commands_own(warden: Warden, tmp_path: Path) -> None:
 
 
 def test_timeout_ends_a_command_gently(warden: Warden) -> None:
-    ended, said = run(
-        warden, "sh", "-c", 'trap "echo bye; exit 7" TERM; echo up; sleep 60 & wait', timeout_s=0.3
-    )
-    assert (ended.reason, ended.returncode, ended.message) == ("timeout", 7, "timed out after 0.3 s")
+    code = 'trap "echo bye; exit 7" TERM; echo up; sleep 60 & wait'
+    ended, said, timed_out = run_until_said(warden, "sh", "-c", code, grace_s=60)
+    assert (ended.reason, ended.returncode, ended.message) == ("timeout", 7, timed_out)
     assert said.stdout == b"up\nbye\n"
     assert ended.usage.wall_s >= 0.3
 
 
 def test_timeout_kills_a_command_that_ignores_sigterm(warden: Warden) -> None:
-    ended, _ = run(warden, "sh", "-c", "trap '' TERM; while :; do sleep 60; done", timeout_s=0.3, grace_s=0.2)
+    code = "trap '' TERM; echo up; while :; do sleep 60; done"
+    ended, _, timed_out = run_until_said(warden, "sh", "-c", code, grace_s=0.2)
     assert (ended.reason, ended.returncode) == ("timeout", -9)
-    assert ended.message == "timed out after 0.3 s; did not end on SIGTERM within 0.2 s and was killed"
+    assert ended.message == f"{timed_out}; did not end on SIGTERM within 0.2 s and was killed"
 
 
 def test_timeout_reaches_a_stopped_command(warden: Warden) -> None:

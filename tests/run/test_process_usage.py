@@ -61,7 +61,7 @@ for _ in range(3):
         block = bytearray(40 << 20)
         while time.process_time() < 0.2:
             sum(range(10_000))
-        time.sleep(0.5)
+        time.sleep(1)
         os._exit(0)
     children.append(child)
 for child in children:

@@ -77,10 +77,12 @@ def test_a_failed_reservation_keeps_nothing(monkeypatch: pytest.MonkeyPatch) -> 
             reserve(["a", "b"])
 
 
-def test_the_kernels_own_range_is_left_alone() -> None:
+def test_the_ranges_of_the_kernel_and_of_ray_are_left_alone() -> None:
     first = ray_ports._first_ephemeral()
     assert first > ray_ports.LOWEST_PORT + ray_ports.SMALLEST_CHOICE - 1
-    assert all(ray_ports.LOWEST_PORT <= number < first for number in ray_ports._candidates())
+    found = set(ray_ports._candidates())
+    assert all(ray_ports.LOWEST_PORT <= number < first for number in found)
+    assert found.isdisjoint(range(23000, 24000))
 
 
 def test_a_listener_of_ones_own_is_told_from_others() -> None:

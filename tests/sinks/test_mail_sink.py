@@ -93,7 +93,7 @@ class Server(Controller):
     """Listens on a free port, which is known once it runs."""
 
     def __init__(self, mailbox: Mailbox, **options: Any) -> None:
-        super().__init__(mailbox, hostname="127.0.0.1", port=0, **options)
+        super().__init__(mailbox, hostname="127.0.0.1", port=0, ready_timeout=60, **options)
 
     def _trigger_server(self) -> None:
         """The controller connects to itself here, for which it needs the port that it got."""

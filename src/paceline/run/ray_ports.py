@@ -14,6 +14,9 @@ LOOPBACK = "127.0.0.1"
 LOWEST_PORT = 20000  # above the ports that services are known by
 HIGHEST_PORT = 65535
 SMALLEST_CHOICE = 1000
+RAY_CLIENT_PORTS = range(
+    23000, 24000
+)  # from which Ray takes one for each who comes by `ray://`, without asking us
 LISTENING = "0A"
 
 
@@ -64,8 +67,8 @@ def reserve(purposes: Sequence[str]) -> Ports:
 
 
 def _candidates() -> Iterator[int]:
-    """In random order, and not of the range from which the kernel gives ports to connections."""
-    numbers = [*range(LOWEST_PORT, _first_ephemeral())]
+    """In random order, and not of the ranges from which the kernel and Ray take their own."""
+    numbers = [n for n in range(LOWEST_PORT, _first_ephemeral()) if n not in RAY_CLIENT_PORTS]
     random.shuffle(numbers)
     return iter(numbers)
 
