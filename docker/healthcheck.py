@@ -1,7 +1,7 @@
 """Whether the container does its work: exit code 0 if so, 1 with the reason if not.
 
-A dashboard is well if it answers. A run is well if its process is neither dead nor stopped; how long a benchmark may take
-is for its `timeout_s` to say, not for the engine. A container that runs something else is none of our business.
+A dashboard is well if it answers. A run is well if its process is neither dead nor stopped; how long a benchmark may
+take is for its `timeout_s` to say, not for the engine. A container that runs something else is none of our business.
 """
 
 import sys

@@ -28,7 +28,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--extras", default="", help="extras, separated by commas; 'none' for the core alone")
     parser.add_argument("--package", help="only this package of the lock, and what it needs")
-    parser.add_argument("--without", action="append", default=[], help="a package that is installed otherwise")
+    parser.add_argument(
+        "--without", action="append", default=[], help="a package that is installed otherwise"
+    )
     options = parser.parse_args()
     pins = list(read_pins(Path("requirements.lock").read_text(encoding="utf-8")))
     try:

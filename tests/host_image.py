@@ -1,8 +1,8 @@
 """A base image for tests, made of this machine's own programs: no registry is asked, and no network used.
 
 It has what docker/Dockerfile and the demo need of a slim Python image: the Python that runs the tests, a shell, a few
-programs, their libraries and the files in /etc that these read. It is not that image; it shows that the Dockerfile's steps
-work.
+programs, their libraries and the files in /etc that these read. It is not that image; it shows that the Dockerfile's
+steps work.
 """
 
 import shutil
@@ -13,29 +13,86 @@ from collections.abc import Iterable
 from pathlib import Path
 
 PROGRAMS = (
-    *("sh", "bash", "awk", "sort", "sed", "grep", "tr", "cat", "cp", "mv", "rm", "ls", "ln", "mkdir", "mktemp", "chmod"),
-    *("chown", "date", "env", "echo", "head", "tail", "wc", "seq", "shuf", "id", "dirname", "basename", "sleep", "tee"),
+    *(
+        "sh",
+        "bash",
+        "awk",
+        "sort",
+        "sed",
+        "grep",
+        "tr",
+        "cat",
+        "cp",
+        "mv",
+        "rm",
+        "ls",
+        "ln",
+        "mkdir",
+        "mktemp",
+        "chmod",
+    ),
+    *(
+        "chown",
+        "date",
+        "env",
+        "echo",
+        "head",
+        "tail",
+        "wc",
+        "seq",
+        "shuf",
+        "id",
+        "dirname",
+        "basename",
+        "sleep",
+        "tee",
+    ),
     *("uname", "useradd", "groupadd", "true", "stat", "cut", "expr"),
 )
 """Those of them that are missing here are left out: another program of the image then says so."""
-LEFT_OUT = ("site-packages", "test", "tests", "idlelib", "tkinter", "turtledemo", "config-*", "__pycache__", "_tkinter*")
+LEFT_OUT = (
+    "site-packages",
+    "test",
+    "tests",
+    "idlelib",
+    "tkinter",
+    "turtledemo",
+    "config-*",
+    "__pycache__",
+    "_tkinter*",
+)
 
 
 def make_root(root: Path) -> None:
     """The files of a small system at `root`, whose `/bin`, `/lib` and so on are links into `/usr`, as Debian's are."""
-    for directory in ("usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "etc", "tmp", "root", "home", "var/tmp", "proc"):
+    for directory in (
+        "usr/bin",
+        "usr/sbin",
+        "usr/lib",
+        "usr/lib64",
+        "etc",
+        "tmp",
+        "root",
+        "home",
+        "var/tmp",
+        "proc",
+    ):
         (root / directory).mkdir(parents=True)
     for name in ("bin", "sbin", "lib", "lib64"):
         (root / name).symlink_to(f"usr/{name}")
     (root / "tmp").chmod(0o1777)
     for name, text in _ETC.items():
         (root / "etc" / name).write_text(text)
-    found = [Path(path) for name in PROGRAMS if (path := shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin"))]
+    found = [
+        Path(path) for name in PROGRAMS if (path := shutil.which(name, path="/usr/sbin:/usr/bin:/sbin:/bin"))
+    ]
     for program in found:
         _copy(program.resolve(), root / "usr/bin" / program.name)
     extensions = _copy_python(root / "usr/local")
     # Packages with compiled parts count on these, which every distribution has.
-    common = (one for name in ("libstdc++.so.6", "libgcc_s.so.1") for one in Path("/usr/lib").glob(f"*/{name}"))
+    common = (
+        one for name in ("libstdc++.so.6", "libgcc_s.so.1") for one in Path("/usr/lib").glob(f"*/{name}")
+    )
     for library in common:
         _copy(library.resolve(), root / "usr/lib" / library.name)
     _copy_libraries([*(program.resolve() for program in found), *extensions], root)

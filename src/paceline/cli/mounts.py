@@ -1,7 +1,7 @@
 """`paceline mounts`: what of this machine a container must see to run a suite."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,9 @@ printed, never their values.
 
 @click.command("mounts", epilog=EPILOG, context_settings={"allow_interspersed_args": False})
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, for a script.")
-@click.option("--null", "as_words", is_flag=True, help="Print words for 'docker run', each ended by a null byte.")
+@click.option(
+    "--null", "as_words", is_flag=True, help="Print words for 'docker run', each ended by a null byte."
+)
 @click.option("--make-dirs", is_flag=True, help="Make the directories that the run would make.")
 @click.option(
     "--read-only",
@@ -60,9 +62,7 @@ def command(
     with masked_errors(options["configs"]):
         needs = _find_needs(options, read_only)
     if make_dirs:
-        for mount in needs.mounts:
-            if mount.is_made:
-                Path(mount.source).mkdir(parents=True, exist_ok=True)
+        _make(Path(mount.source) for mount in needs.mounts if mount.is_made)
     if as_words:
         write_bytes(b"".join(os.fsencode(word) + b"\0" for word in engine_words(needs)))
     elif as_json:
@@ -71,6 +71,17 @@ def command(
         write_bytes(dump(_as_data(needs)) + b"\n")
     else:
         write("".join(f"{line}\n" for line in _lines(needs)))
+
+
+def _make(directories: Iterable[Path]) -> None:
+    """Root runs nothing as root: what it makes belongs to the image's user, who has to write there."""
+    from paceline.plan.mounts import IMAGE_USER
+
+    for directory in directories:
+        if not directory.exists():
+            directory.mkdir(parents=True, exist_ok=True)
+            if os.geteuid() == 0:
+                os.chown(directory, IMAGE_USER, IMAGE_USER)
 
 
 def _options_of(name: str, arguments: tuple[str, ...]) -> dict[str, Any]:
@@ -114,25 +125,30 @@ def _check_names(names: tuple[str, ...], here: "Side") -> None:
     for name in names:
         if name not in known:
             raise click.BadParameter(
-                f"{name!r} is no item of 'paths'; it has {', '.join(known) or 'none'}", param_hint="--read-only"
+                f"{name!r} is no item of 'paths'; it has {', '.join(known) or 'none'}",
+                param_hint="--read-only",
             )
 
 
 def _database_mounts(
     db: str | None, here: "Side", there: "Side", settings: dict[str, str]
 ) -> Iterator["Mount"]:
-    """The directory of a history in a file. Where none is named it is kept with the results, to outlive the container."""
+    """The directory of a history in a file; where none is named, it is kept with the results, which stay."""
     from paceline.history.urls import DEFAULT, VARIABLE, find_url, parse_target
     from paceline.plan.mounts import Mount
 
-    urls = [find_url(db, side.loaded.config.history and side.loaded.config.history.url) for side in (here, there)]
+    urls = [
+        find_url(db, side.loaded.config.history and side.loaded.config.history.url) for side in (here, there)
+    ]
     if urls[0] == DEFAULT and not here.directories.results_url:
         settings[VARIABLE] = str(there.directories.results_dir / DEFAULT)
         return
     source, target = (parse_target(url).path for url in urls)
     if source is not None and target is not None:
         why = "the history"
-        yield Mount(source=str(source.parent), target=str(target.parent), why=why, is_writable=True, is_made=True)
+        yield Mount(
+            source=str(source.parent), target=str(target.parent), why=why, is_writable=True, is_made=True
+        )
 
 
 def engine_words(needs: "Needs") -> Iterator[str]:
@@ -149,7 +165,10 @@ def engine_words(needs: "Needs") -> Iterator[str]:
 
 def _csv(fields: list[str]) -> str:
     """One record, quoted where a path has a comma, a quote or a line's end: engines read `--mount` so."""
-    quoted = (f'"{field.replace(chr(34), chr(34) * 2)}"' if set(field) & set(',"\r\n') else field for field in fields)
+    quoted = (
+        f'"{field.replace(chr(34), chr(34) * 2)}"' if set(field) & set(',"\r\n') else field
+        for field in fields
+    )
     return ",".join(quoted)
 
 

@@ -67,7 +67,9 @@ def find_directories(
 ) -> Directories:
     """The directories of a session; a results directory given by the user goes before the configuration's."""
     given = expansion.loaded.config.artifacts_dir
-    place = _place(str(results_dir), expansion.environ) if results_dir else _results_place(expansion, problems)
+    place = (
+        _place(str(results_dir), expansion.environ) if results_dir else _results_place(expansion, problems)
+    )
     results = working_dir(place) if isinstance(place, str) else place
     marks = {_RESULTS_DIR: str(results)}
     environ = expansion.environ

@@ -17,11 +17,14 @@ from paceline.plan.directories import NAMES, Directories, find_directories
 from paceline.plan.expansion import Expansion, Notes
 from paceline.plan.places import normalise
 
+IMAGE_USER = 10001
 IMAGE_ENVIRON = {"HOME": "/home/paceline", "container": "oci"}
 """What docker/Dockerfile sets and a suite may see; `container` has us know that we are in one."""
 
 # A path of the host means something else there, or nothing.
-_NOT_FORWARDED = frozenset({*IMAGE_ENVIRON, "PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "TMPDIR", "PWD"})
+_NOT_FORWARDED = frozenset(
+    {*IMAGE_ENVIRON, "PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "TMPDIR", "PWD"}
+)
 # Read by these sinks' libraries, without being named in a suite.
 _READ_BY_SINKS = {
     "mlflow": ("TRACKING_URI", "TRACKING_USERNAME", "TRACKING_PASSWORD", "TRACKING_TOKEN"),
@@ -122,7 +125,9 @@ def settle(mounts: Sequence[Mount]) -> tuple[Mount, ...]:
                 "container; give one of them another container_path"
             )
         is_writable = known.is_writable or mount.is_writable
-        settled[mount.target] = replace(known, is_writable=is_writable, is_made=known.is_made or mount.is_made)
+        settled[mount.target] = replace(
+            known, is_writable=is_writable, is_made=known.is_made or mount.is_made
+        )
     return tuple(settled[target] for target in sorted(settled))
 
 
@@ -152,7 +157,9 @@ def _mounts_of_paths(here: Side, there: Side) -> tuple[list[Mount], list[str]]:
             mounts.append(Mount(source=source, target=target, why=why, is_writable=True, is_made=is_made))
         else:
             location = ("paths", index, "host_path")
-            problems.append(here.expansion.problem(location, f"{source} is not there: make it, or correct it"))
+            problems.append(
+                here.expansion.problem(location, f"{source} is not there: make it, or correct it")
+            )
     if problems:
         raise ConfigError(problems)
     return mounts, left_out
@@ -182,7 +189,9 @@ def _around(file: Path, expansion: Expansion, mounts: Sequence[Mount]) -> Iterat
 def _variables_in(files: Sequence[Path]) -> Iterator[str]:
     for file in files:
         for document in parse_file(file):
-            yield from variables_of_sinks(document)  # `${VAR}` and `webhook_env: VAR` mean the same everywhere
+            yield from variables_of_sinks(
+                document
+            )  # `${VAR}` and `webhook_env: VAR` mean the same everywhere
 
 
 def _variables_of(side: Side) -> Iterator[str]:
