@@ -50,6 +50,11 @@ PROGRAMS = (
     *("uname", "useradd", "groupadd", "true", "stat", "cut", "expr"),
 )
 """Those of them that are missing here are left out: another program of the image then says so."""
+COMMON_LIBRARIES = (
+    *("libstdc++.so.6", "libgcc_s.so.1"),
+    *("librt.so.1", "libpthread.so.0", "libdl.so.2", "libutil.so.1"),
+)
+"""Every distribution has them, and packages with compiled parts count on it."""
 LEFT_OUT = (
     "site-packages",
     "test",
@@ -89,11 +94,7 @@ def make_root(root: Path) -> None:
     for program in found:
         _copy(program.resolve(), root / "usr/bin" / program.name)
     extensions = _copy_python(root / "usr/local")
-    # Packages with compiled parts count on these, which every distribution has.
-    common = (
-        one for name in ("libstdc++.so.6", "libgcc_s.so.1") for one in Path("/usr/lib").glob(f"*/{name}")
-    )
-    for library in common:
+    for library in (one for name in COMMON_LIBRARIES for one in Path("/usr/lib").glob(f"*/{name}")):
         _copy(library.resolve(), root / "usr/lib" / library.name)
     _copy_libraries([*(program.resolve() for program in found), *extensions], root)
 

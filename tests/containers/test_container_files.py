@@ -1,5 +1,6 @@
 """The Dockerfile, the scripts, the compose file and the Kubernetes manifests are sound, as far as files can show it."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -7,10 +8,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
 import yaml
 
+import postgres_server
 from paceline import __version__
 from paceline.plan.mounts import IMAGE_ENVIRON, IMAGE_USER
 from paceline.record.redact import is_secret_name
@@ -129,12 +132,28 @@ def test_compose_holds_no_secret(compose: dict[str, Any]) -> None:
     assert not re.search(r"://[^/\s:]+:[^/\s@]+@", COMPOSE.read_text())
 
 
-def test_commands_of_services_are_paceline_s(compose: dict[str, Any], place: Workplace) -> None:
-    for name in ("dashboard", "history", "paceline"):
-        words = compose["services"][name]["command"]
-        group = words[: 2 if words[0] in ("dashboard", "history") else 1]
-        text = place.run(*group, "--help").stdout
-        assert all(word in text for word in words if word.startswith("--")), name
+def test_the_dashboard_starts_on_an_empty_database(compose: dict[str, Any], place: Workplace) -> None:
+    """As the service does, but on a free port of loopback."""
+    other = {"8000": "0", "0.0.0.0": "127.0.0.1", "/results": str(place.path)}
+    words = [other.get(word, word) for word in compose["services"]["dashboard"]["command"]]
+    environ = {**os.environ, "PACELINE_DB": postgres_server.server().new_database()}
+    with subprocess.Popen(
+        place.command(*words), cwd=place.path, env=environ, stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        try:
+            with urlopen(server.stdout.readline().strip(), timeout=60) as answer:
+                assert answer.status == 200
+        finally:
+            server.kill()
+
+
+def test_options_of_the_run_are_known(compose: dict[str, Any]) -> None:
+    from paceline.cli.run import command
+
+    known = {option for parameter in command.params for option in parameter.opts}
+    words = compose["services"]["paceline"]["command"]
+    assert {word for word in words if word.startswith("--")} <= known
 
 
 # Kubernetes

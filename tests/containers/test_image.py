@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,19 +68,30 @@ class Builder:
 
 
 @pytest.fixture
-def builder(tmp_path: Path) -> Builder:
+def builder(tmp_path: Path) -> Iterator[Builder]:
     if sys.platform != "linux" or shutil.which("buildah") is None:
         pytest.skip(
             "Buildah is not installed: 'apt-get install --no-install-recommends buildah' does it on Debian"
         )
     if os.geteuid() != 0:
         pytest.skip("Buildah's chroot isolation is used here by root only")
+    try:
+        yield find_builder(tmp_path)
+    finally:
+        # Half a gigabyte that nobody looks at.
+        for entry in tmp_path.iterdir():
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def find_builder(path: Path) -> Builder:
     for driver in ("overlay", "vfs"):
-        builder = Builder(tmp_path, driver)
-        if builder.run("buildah", "from", "scratch", check=False).returncode == 0:
+        builder = Builder(path, driver)
+        made = builder.run("buildah", "from", "scratch", check=False)
+        if made.returncode == 0:
+            builder.run("buildah", "rm", "--all")
             return builder
-        shutil.rmtree(tmp_path / "store", ignore_errors=True)
-    pytest.skip("Buildah cannot keep images here: neither with overlay nor with vfs")
+        shutil.rmtree(path / "store", ignore_errors=True)
+    pytest.skip(f"Buildah can keep no image here: {made.stderr.strip().splitlines()[-1:]}")
 
 
 def fetch_wheels(builder: Builder) -> Path:
@@ -176,4 +188,4 @@ def test_the_image_runs_a_session_as_no_root(builder: Builder) -> None:
     # What the user may not do: change the installed program.
     denied = builder.run(*inside, "sh", "-c", "echo > /opt/paceline/healthcheck.py", check=False)
     assert denied.returncode != 0
-    builder.run("buildah", "rm", container)
+    builder.run("buildah", "rm", "--all")
