@@ -67,6 +67,6 @@ run_or_print() {
     (($# == 0)) || printf ' %q' "$@"
     printf '\n'
   else
-    exec "$@"
+    exec -- "$@"
   fi
 }

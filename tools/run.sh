@@ -100,10 +100,11 @@ default_shm_size() {
 find_suite_args() {
   local python=${PYTHON_BIN:-} options=(--null --for "$paceline_command" "${read_only[@]}")
   [[ -n $python ]] || { python=$REPOSITORY/.venv/bin/python && [[ -x $python ]]; } || python=python3
-  "$python" -c 'import paceline' 2>/dev/null ||
-    die "$python has no paceline: install it there, or name another Python in PYTHON_BIN"
+  # -P: what lies in the current directory is no module of ours.
+  "$python" -P -c 'import paceline' 2>/dev/null ||
+    die "$python has no paceline, or is older than 3.11: install it there, or name another Python in PYTHON_BIN"
   [[ $DRY_RUN ]] || options+=(--make-dirs)
-  mapfile -d '' -t suite_args < <("$python" -m paceline mounts "${options[@]}" -- "${paceline_args[@]}")
+  mapfile -d '' -t suite_args < <("$python" -P -m paceline mounts "${options[@]}" -- "${paceline_args[@]}")
   wait "$!" || exit $?
 }
 

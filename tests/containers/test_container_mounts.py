@@ -205,3 +205,10 @@ def test_the_listing_is_for_people(here: Here) -> None:
         f"read-write  {here.path}/results  (results_dir)",
         f"set         PACELINE_DB={here.path}/results/benchmark.db",
     ]
+
+
+def test_a_variable_that_only_the_host_has_is_told_so(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", "/tmp")
+    said = fault(here, "results_dir: '${TMPDIR}/r'\n" + PLAIN)
+    assert "in the container, whose environment is another: suite.yaml:1: results_dir: " in said
+    assert "TMPDIR is not set" in said

@@ -22,9 +22,7 @@ IMAGE_ENVIRON = {"HOME": "/home/paceline", "container": "oci"}
 """What docker/Dockerfile sets and a suite may see; `container` has us know that we are in one."""
 
 # A path of the host means something else there, or nothing.
-_NOT_FORWARDED = frozenset(
-    {*IMAGE_ENVIRON, "PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "TMPDIR", "PWD"}
-)
+_NOT_FORWARDED = frozenset({*IMAGE_ENVIRON, "PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "VIRTUAL_ENV", "TMPDIR"})
 # Read by these sinks' libraries, without being named in a suite.
 _READ_BY_SINKS = {
     "mlflow": ("TRACKING_URI", "TRACKING_USERNAME", "TRACKING_PASSWORD", "TRACKING_TOKEN"),
@@ -97,7 +95,10 @@ def read_sides(suite: Suite, environ: Mapping[str, str]) -> tuple[Side, Side, tu
     here = _read(suite, environ)
     wanted = {*_variables_in(suite.files), *_variables_of(here), *here.loaded.config.secrets} - _NOT_FORWARDED
     variables = tuple(sorted(name for name in wanted if name in environ))
-    there = _read(suite, {**{name: environ[name] for name in variables}, **IMAGE_ENVIRON})
+    try:
+        there = _read(suite, {**{name: environ[name] for name in variables}, **IMAGE_ENVIRON})
+    except ConfigError as error:
+        raise PacelineError(f"in the container, whose environment is another: {error}") from error
     return here, there, variables
 
 
@@ -200,7 +201,8 @@ def _variables_of(side: Side) -> Iterator[str]:
         yield from (f"{sink.type.upper()}_{name}" for name in _READ_BY_SINKS.get(sink.type, ()))
         if plugins.is_own("sinks", sink.type):
             fields = plugins.find("sinks", sink.type).Options.model_fields.items()
-            yield from (one.default for name, one in fields if name.endswith("_env") and one.default)
+            defaults = (one.default for name, one in fields if name.endswith("_env"))
+            yield from (default for default in defaults if isinstance(default, str))
     if side.directories.results_url:
         yield from _READ_BY_STORES
 
