@@ -29,6 +29,7 @@ COMMANDS = {
     "nightly": "Run a suite, confirm what got worse, and name the commit that did it.",
     "dashboard": "Write the history as a site of charts, or show it live.",
     "evals": "Evaluate models under several attentions on many benchmarks, on a pool of GPUs.",
+    "mounts": "Show the directories and variables that a container needs to run a suite.",
     "schema": "Print the JSON Schema of the configuration, the plan, a record or the report.",
     "completion": "Print the script that lets a shell complete paceline's commands and options.",
 }

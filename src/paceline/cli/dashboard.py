@@ -102,11 +102,21 @@ def build_command(
 
 @command.command("serve", epilog=_SERVE_EPILOG)
 @click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=8000, show_default=True)
+@click.option(
+    "--bind",
+    metavar="ADDRESS",
+    default="127.0.0.1",
+    show_default=True,
+    help="Listen on this address. In a container 0.0.0.0 is needed: publish the port on loopback only. Whatever it is, "
+    "the server answers to the name localhost alone.",
+)
 @db_option
 @results_option
 @repo_option
 @title_option
-def serve_command(port: int, db: str | None, results: Path | None, repo: Path | None, title: str) -> None:
+def serve_command(
+    port: int, bind: str, db: str | None, results: Path | None, repo: Path | None, title: str
+) -> None:
     """Show the history on http://localhost:8000, with running sessions live, until interrupted."""
     from paceline.dashboard.frame import Options
     from paceline.dashboard.live_site import LiveSite, Origin
@@ -119,7 +129,7 @@ def serve_command(port: int, db: str | None, results: Path | None, repo: Path | 
         exists=lambda: path is None or path.exists(),
         repository=chosen_repository(repo),
     )
-    serve(LiveSite(origin, options), port, _say)
+    serve(LiveSite(origin, options), port, _say, bind)
 
 
 def _say(address: str) -> None:

@@ -173,7 +173,7 @@ def suite_inputs(function: _Function) -> _Function:
 
 def make_request(options: Mapping[str, Any]) -> "Request":
     """The request that a command's options make; without a file it is about `paceline.yaml` here."""
-    configs = options["configs"] or _default_configs()
+    configs = options["configs"] or default_configs()
     from paceline.cli.logging_once import log_once
     from paceline.session import Request  # brings the whole runner, which `--help` does not need
 
@@ -181,7 +181,7 @@ def make_request(options: Mapping[str, Any]) -> "Request":
     return Request(**{**options, "configs": configs})
 
 
-def _default_configs() -> tuple[Path, ...]:
+def default_configs() -> tuple[Path, ...]:
     path = Path(DEFAULT_CONFIG)
     if not path.is_file():
         raise PacelineError(

@@ -94,10 +94,10 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, site: LiveSite, port: int) -> None:
+    def __init__(self, site: LiveSite, port: int, address: str) -> None:
         self._site = site
         self._maker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pages")
-        super().__init__((HOST, port), Handler)
+        super().__init__((address, port), Handler)
 
     def made(self, path: str) -> bytes | None:
         return self._maker.submit(self._site.file, path).result()
@@ -109,13 +109,14 @@ class Server(ThreadingHTTPServer):
         self._maker.shutdown()
 
 
-def serve(site: LiveSite, port: int, ready: Callable[[str], None]) -> None:
+def serve(site: LiveSite, port: int, ready: Callable[[str], None], address: str = HOST) -> None:
     """Serve until interrupted or told to end."""
     try:
-        server = Server(site, port)
+        server = Server(site, port, address)
     except OSError as error:
+        where = f"port {port}" if address == HOST else f"{address}, port {port}"
         raise PacelineError(
-            f"cannot serve on port {port}: {error.strerror or error}; choose another with --port"
+            f"cannot serve on {where}: {error.strerror or error}; choose another with --port"
         ) from error
     with server:
         signal.signal(signal.SIGTERM, lambda *_: threading.Thread(target=server.shutdown).start())

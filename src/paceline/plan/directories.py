@@ -67,10 +67,15 @@ def find_directories(
 ) -> Directories:
     """The directories of a session; a results directory given by the user goes before the configuration's."""
     given = expansion.loaded.config.artifacts_dir
-    place = _place(str(results_dir)) if results_dir else _results_place(expansion, problems)
+    place = (
+        _place(str(results_dir), expansion.environ) if results_dir else _results_place(expansion, problems)
+    )
     results = working_dir(place) if isinstance(place, str) else place
     marks = {_RESULTS_DIR: str(results)}
-    artifacts = None if given is None else _place(_text(expansion, "artifacts_dir", given, problems, marks))
+    environ = expansion.environ
+    artifacts = (
+        None if given is None else _place(_text(expansion, "artifacts_dir", given, problems, marks), environ)
+    )
     if isinstance(artifacts, str):
         problems.append(expansion.problem(("artifacts_dir",), f"{artifacts} is no directory of this machine"))
         artifacts = None
@@ -79,13 +84,14 @@ def find_directories(
 
 
 def _results_place(expansion: Expansion, problems: list[Problem]) -> Path | str:
-    return _place(_text(expansion, "results_dir", expansion.loaded.config.results_dir, problems))
+    text = _text(expansion, "results_dir", expansion.loaded.config.results_dir, problems)
+    return _place(text, expansion.environ)
 
 
-def _place(text: str) -> Path | str:
+def _place(text: str, environ: Mapping[str, str]) -> Path | str:
     """An absolute path, or the URL of an object store."""
     place = place_of(text)
-    return place if isinstance(place, str) else Path(normalise(expand_home(str(place))))
+    return place if isinstance(place, str) else Path(normalise(expand_home(str(place), environ)))
 
 
 def _text(

@@ -66,7 +66,7 @@ class Expansion:
         self.loaded = loaded
         self.setting = setting or Setting()
         self.inside = in_container(environ)
-        self._environ = environ
+        self.environ = environ
         self._names = names
         self._secret_names = {*loaded.used_variables_in_sinks, *config.secrets}
         self._paths = {item.name: i for i, item in enumerate(config.paths)}
@@ -151,7 +151,7 @@ class Expansion:
                 return self._needs(atom, place, notes)
 
     def _variable(self, atom: Atom, place: Place, notes: Notes) -> str:
-        value = self._environ.get(atom.name)
+        value = self.environ.get(atom.name)
         operator, rest = atom.detail[:2], atom.detail[2:]
         if value is None or (operator and not value):
             if operator == ":-":
@@ -245,7 +245,7 @@ class Expansion:
         if location not in self._defined:
             own = Notes()
             self._open.append(location)
-            value = expand_home(self.expand(text, Place(location=location), own))
+            value = expand_home(self.expand(text, Place(location=location), own), self.environ)
             self._defined[location] = (value, own)
             self._open.pop()
         value, known = self._defined[location]

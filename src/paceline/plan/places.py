@@ -1,6 +1,7 @@
 """Paths as the plan writes them: the same from whichever directory it is made."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 
@@ -15,8 +16,11 @@ def normalise(path: str) -> str:
     return plain if _is_same(plain, path) else str(Path(path).absolute())
 
 
-def expand_home(path: str) -> str:
-    """The path with a `~` at its start replaced by the home directory."""
+def expand_home(path: str, environ: Mapping[str, str] | None = None) -> str:
+    """The path with a `~` at its start replaced by the home directory, that of `environ` if it has one."""
+    home = environ.get("HOME") if environ is not None else None
+    if home and (path == "~" or path.startswith("~/")):
+        return home + path[1:]
     return os.path.expanduser(path) if path.startswith("~") else path  # noqa: PTH111
 
 
