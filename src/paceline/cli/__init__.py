@@ -30,6 +30,7 @@ COMMANDS = {
     "dashboard": "Write the history as a site of charts, or show it live.",
     "evals": "Evaluate models under several attentions on many benchmarks, on a pool of GPUs.",
     "schema": "Print the JSON Schema of the configuration, the plan, a record or the report.",
+    "doctor": "Say what is installed, what is missing, and how far this machine's numbers can be trusted.",
     "completion": "Print the script that lets a shell complete paceline's commands and options.",
 }
 
