@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor.machine_trees import CONTAINER, CPU, LAPTOP, QUIET_SERVER, write_machine
@@ -125,6 +125,7 @@ def test_a_temporary_directory_too_long_for_sockets(tmp_path: Path) -> None:
     assert found["TMPDIR"].fix == "export TMPDIR=/tmp"
 
 
+@settings(max_examples=25)
 @given(
     st.dictionaries(
         st.sampled_from(sorted({**QUIET_SERVER, **LAPTOP, **CONTAINER})),
