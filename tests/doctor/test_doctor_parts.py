@@ -136,7 +136,8 @@ class TestPlaces:
         assert [(one.level, one.meaning) for one in self.look(tmp_path)] == [("warn", "there is little room")]
 
     def test_sqlite_on_a_remote_disk(self, tmp_path: Path) -> None:
-        mounts = f"1 0 0:1 / / rw - ext4 /dev/a rw\n2 1 0:2 / {tmp_path} rw,relatime shared:1 - nfs4 server:/x rw\nodd line\n"
+        mount = f"2 1 0:2 / {tmp_path} rw,relatime shared:1 - nfs4 server:/x rw"
+        mounts = f"1 0 0:1 / / rw - ext4 /dev/a rw\n{mount}\nodd line\n"
         root = write_machine(tmp_path / "root", {"proc/self/mountinfo": mounts})
         found = self.look(tmp_path / "h", root=root, for_sqlite=True)
         assert [one.name for one in found] == ["results", "results disk"]

@@ -97,6 +97,12 @@ def test_an_installed_wheel_runs_a_suite_from_start_to_dashboard(
     run("dashboard", "build", "site")
     assert (tmp_path / "site" / "index.html").is_file()
     assert list((tmp_path / "site").rglob("app*.js"))
+    run("history", "export", "all.csv")
+    refused = distributions.run(tmp_path, "paceline", "history", "export", "all.parquet")
+    assert (refused.returncode, refused.stderr) == (
+        2,
+        "paceline: exporting Parquet needs the curate extra: pip install 'paceline[curate]'\n",
+    )
 
 
 def test_the_doctor_names_every_extra_as_missing(distributions: Distributions, tmp_path: Path) -> None:

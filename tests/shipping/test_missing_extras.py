@@ -86,18 +86,6 @@ def test_a_feature_says_which_extra_it_needs(distributions: Distributions, place
         assert done.stderr.splitlines()[-1].endswith(f"'paceline[{extra}]'")
 
 
-def test_a_parquet_export_says_which_extra_it_needs(distributions: Distributions, tmp_path: Path) -> None:
-    (tmp_path / "one.yaml").write_text(ENTRY)
-    assert distributions.run(tmp_path, "paceline", "run", "one.yaml", "--quiet").returncode == 0
-    done = distributions.run(tmp_path, "paceline", "history", "export", "all.parquet")
-    assert (done.returncode, done.stderr) == (
-        2,
-        "paceline: exporting Parquet needs the curate extra: pip install 'paceline[curate]'\n",
-    )
-    for ending in ("csv", "json"):
-        assert distributions.run(tmp_path, "paceline", "history", "export", f"a.{ending}").returncode == 0
-
-
 WALK = """
 import importlib, json, pkgutil, paceline
 from paceline.errors import MissingExtra
@@ -127,7 +115,9 @@ def test_every_module_can_be_imported_or_says_which_extra_it_needs(
     }
 
 
-@pytest.mark.parametrize("words", [["--version"], ["--help"], ["run", "--help"], ["doctor", "--help"]])
+@pytest.mark.parametrize(
+    "words", [["--version"], ["--help"], ["run", "--help"], ["history", "log", "--help"]]
+)
 def test_starting_imports_nothing_heavy(
     distributions: Distributions, tmp_path: Path, words: list[str]
 ) -> None:

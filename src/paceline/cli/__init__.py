@@ -1,5 +1,6 @@
 """The command line: one module a command, imported when it is used."""
 
+import os
 import sys
 
 import click
@@ -10,6 +11,7 @@ from paceline.cli.lazy_group import LazyGroup, Source
 from paceline.errors import ConfigError, PacelineError
 
 INTERRUPTED = 130
+_COMPLETE = "_PACELINE_COMPLETE"  # set by the shell's side of completion
 HELP_OPTIONS = ["-h", "--help"]
 
 # Name → one line of help. The module of the same name holds `command`; listing them imports none.
@@ -67,6 +69,10 @@ def main() -> None:
 
 
 def _invoke() -> int:
+    if _COMPLETE in os.environ:
+        from paceline.cli.completion import register
+
+        register()
     try:
         result = cli.main(prog_name="paceline", standalone_mode=False)
     except click.Abort:
