@@ -19,7 +19,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"__main__"}),
     frozenset({"cli", "pytest_plugin"}),
     frozenset({"experiments"}),
-    frozenset({"session", "dashboard"}),
+    frozenset({"session", "dashboard", "doctor"}),
     frozenset({"findings", "evals"}),
     frozenset({"plan", "run", "history", "judge", "report", "sinks", "curate"}),
     frozenset({"config"}),

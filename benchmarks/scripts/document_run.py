@@ -11,16 +11,21 @@ from time import perf_counter
 from typing import Any
 
 from paceline import emit
-from paceline.curate import Pipeline, Stage, Task
-from paceline.curate.executors import EXECUTORS, make_executor
-from paceline.curate.partition import list_documents
-from paceline.curate.progress import MODES, make_progress
-from paceline.curate.readers import DocumentReader
-from paceline.curate.rejects import RejectLog
-from paceline.curate.storage import is_remote
-from paceline.curate.tasks_file import FORMS, write_tasks
-from paceline.curate.writers import DocumentWriterStage, list_output, prepare_output
-from paceline.errors import PacelineError
+from paceline.errors import MissingExtra, PacelineError
+
+try:
+    from paceline.curate import Pipeline, Stage, Task
+    from paceline.curate.executors import EXECUTORS, make_executor
+    from paceline.curate.partition import list_documents
+    from paceline.curate.progress import MODES, make_progress
+    from paceline.curate.readers import DocumentReader
+    from paceline.curate.rejects import RejectLog
+    from paceline.curate.storage import is_remote
+    from paceline.curate.tasks_file import FORMS, write_tasks
+    from paceline.curate.writers import DocumentWriterStage, list_output, prepare_output
+except MissingExtra as error:
+    print(f"error: {error}", file=sys.stderr)
+    sys.exit(2)
 
 XENNA_MODES = ("streaming", "batch")
 BYTES_PER_WORKER = 16 * 1_048_576

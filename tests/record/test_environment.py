@@ -185,7 +185,7 @@ def test_limits_of_control_groups_version_2(tmp_path: Path) -> None:
         "sys/fs/cgroup/pod/box/memory.max": "1073741824\n",
         ".dockerenv": "",
     }
-    described = environment._container({}, write_tree(tmp_path, files))
+    described = environment.container_facts({}, write_tree(tmp_path, files))
     assert described == {"kind": "docker", "cpu_limit": 1.5, "memory_limit_bytes": 1 << 30}
 
 
@@ -199,12 +199,12 @@ def test_limits_of_control_groups_version_1(tmp_path: Path) -> None:
         "sys/fs/cgroup/cpu,cpuacct/box/cpu.cfs_period_us": "100000\n",
         "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "-1\n",
     }
-    described = environment._container({}, write_tree(tmp_path, files))
+    described = environment.container_facts({}, write_tree(tmp_path, files))
     assert described == {"kind": "kubepods", "cpu_limit": 2.0, "memory_limit_bytes": 2 << 30}
 
 
 def test_no_container_and_no_limit(tmp_path: Path) -> None:
-    assert environment._container({}, tmp_path) == {}
+    assert environment.container_facts({}, tmp_path) == {}
 
 
 NVML_STUB = """

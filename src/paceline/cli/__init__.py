@@ -1,5 +1,6 @@
 """The command line: one module a command, imported when it is used."""
 
+import os
 import sys
 
 import click
@@ -10,6 +11,7 @@ from paceline.cli.lazy_group import LazyGroup, Source
 from paceline.errors import ConfigError, PacelineError
 
 INTERRUPTED = 130
+_COMPLETE = "_PACELINE_COMPLETE"  # set by the shell's side of completion
 HELP_OPTIONS = ["-h", "--help"]
 
 # Name → one line of help. The module of the same name holds `command`; listing them imports none.
@@ -31,6 +33,7 @@ COMMANDS = {
     "evals": "Evaluate models under several attentions on many benchmarks, on a pool of GPUs.",
     "mounts": "Show the directories and variables that a container needs to run a suite.",
     "schema": "Print the JSON Schema of the configuration, the plan, a record or the report.",
+    "doctor": "Say what is installed, what is missing, and how far this machine's numbers can be trusted.",
     "completion": "Print the script that lets a shell complete paceline's commands and options.",
 }
 
@@ -67,6 +70,10 @@ def main() -> None:
 
 
 def _invoke() -> int:
+    if _COMPLETE in os.environ:
+        from paceline.cli.completion import register
+
+        register()
     try:
         result = cli.main(prog_name="paceline", standalone_mode=False)
     except click.Abort:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paceline.cli import output
-from paceline.cli.inputs import SuiteCommand, config_inputs
+from paceline.cli.completing import complete_finding, complete_metric
+from paceline.cli.inputs import SuiteCommand, complete_selection, config_inputs
 from paceline.cli.masking import masked_errors
 
 if TYPE_CHECKING:
@@ -42,11 +43,17 @@ was found; 1: it was not; 2: the command line or the suite is wrong; 130: interr
 )
 @click.option("--good", metavar="REF", help="A commit, tag or branch, or a version, where it was still good.")
 @click.option("--bad", metavar="REF", help="A later one where it is bad.")
-@click.option("--case", metavar="NAME", help="The case to run.")
-@click.option("--metric", metavar="NAME", help="The metric to look at. [default: exec_time_s]")
+@click.option("--case", metavar="NAME", shell_complete=complete_selection, help="The case to run.")
+@click.option(
+    "--metric",
+    metavar="NAME",
+    shell_complete=complete_metric,
+    help="The metric to look at. [default: exec_time_s]",
+)
 @click.option(
     "--regression",
     metavar="ID",
+    shell_complete=complete_finding,
     help="Take case, metric, good and bad from a regression that 'paceline regressions' lists.",
 )
 @click.option("--package", metavar="NAME", help="Search the versions of this package instead of commits.")

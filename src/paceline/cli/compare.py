@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.cli.history_db import count, db_option, find_database, json_option
+from paceline.cli.completing import complete_session
+from paceline.cli.history_db import (
+    case_option,
+    count,
+    db_option,
+    find_database,
+    json_option,
+    metric_option,
+)
 from paceline.cli.output import write
 from paceline.cli.regressions import chosen_repository, repo_option
 from paceline.cli.stored import find_session, results_dir_option
@@ -35,14 +43,10 @@ _MOST_MISSING = 20
 
 
 @click.command("compare", epilog=EPILOG)
-@click.argument("baseline", metavar="A")
-@click.argument("candidate", metavar="B")
-@click.option(
-    "--case", "cases", metavar="NAME", multiple=True, help="Only this case, a name or glob. Repeatable."
-)
-@click.option(
-    "--metric", "metrics", metavar="NAME", multiple=True, help="Only this metric, a name or glob. Repeatable."
-)
+@click.argument("baseline", metavar="A", shell_complete=complete_session)
+@click.argument("candidate", metavar="B", shell_complete=complete_session)
+@case_option
+@metric_option
 @click.option("--anyway", is_flag=True, help="Compare also what ran on unlike machines.")
 @click.option("--markdown", is_flag=True, help="Print Markdown, for a pull request.")
 @json_option

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from paceline.cli.completing import complete_case, complete_metric
 from paceline.cli.inputs import DEFAULT_CONFIG
 from paceline.errors import HistoryError
 
@@ -19,6 +20,22 @@ db_option = click.option(
     metavar="URL",
     help=f"The database: a file, or postgresql://… [default: PACELINE_DB, else history.url of ./{DEFAULT_CONFIG}, "
     "else benchmark.db]",
+)
+case_option = click.option(
+    "--case",
+    "cases",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=complete_case,
+    help="Only this case, a name or glob. Repeatable.",
+)
+metric_option = click.option(
+    "--metric",
+    "metrics",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=complete_metric,
+    help="Only this metric, a name or glob. Repeatable.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for a script.")
 

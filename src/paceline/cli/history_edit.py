@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
+from paceline.cli.completing import complete_case
 from paceline.cli.history_db import count, db_option, find_cases, json_option, open_database
 from paceline.cli.output import write
 from paceline.errors import HistoryError
@@ -36,8 +37,8 @@ _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 
 
 @click.command("alias", epilog=_ALIAS_EPILOG)
-@click.argument("old")
-@click.argument("new", required=False)
+@click.argument("old", shell_complete=complete_case)
+@click.argument("new", required=False, shell_complete=complete_case)
 @click.option("--remove", is_flag=True, help="Take the rename of OLD back.")
 @db_option
 def alias_command(old: str, new: str | None, remove: bool, db: str | None) -> None:
@@ -53,7 +54,7 @@ def alias_command(old: str, new: str | None, remove: bool, db: str | None) -> No
 
 
 @click.command("reset", epilog=_RESET_EPILOG)
-@click.argument("case")
+@click.argument("case", shell_complete=complete_case)
 @click.option("--why", metavar="TEXT", required=True, help="What changed; shown on charts.")
 @click.option("--at", metavar="TIME", help="From when on. [default: now]")
 @db_option

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from paceline.cli.completing import complete_case, complete_metric
 from paceline.cli.history_db import db_option, find_cases, json_option, open_database
 from paceline.cli.output import write
 from paceline.errors import HistoryError
@@ -30,8 +31,8 @@ _WIDTH = 60
 
 
 @click.command("log", epilog=EPILOG)
-@click.argument("case")
-@click.argument("metric", required=False)
+@click.argument("case", shell_complete=complete_case)
+@click.argument("metric", required=False, shell_complete=complete_metric)
 @db_option
 @click.option("--since", metavar="TIME", help="Only points since this time, such as 2026-11-01.")
 @click.option(

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.cli.history_db import count, db_option, find_cases, json_option, open_database
+from paceline.cli.completing import complete_case
+from paceline.cli.history_db import (
+    case_option,
+    count,
+    db_option,
+    find_cases,
+    json_option,
+    metric_option,
+    open_database,
+)
 from paceline.cli.output import write, write_bytes
 from paceline.report.format import aligned, visible
 
@@ -40,7 +49,7 @@ The other tables are in docs/storage.md.
 
 
 @click.command("list", epilog=_LIST_EPILOG)
-@click.argument("pattern", required=False)
+@click.argument("pattern", required=False, shell_complete=complete_case)
 @click.option("--sessions", is_flag=True, help="List sessions, newest first, instead of cases.")
 @db_option
 @json_option
@@ -85,12 +94,8 @@ def _print(rows: Sequence[Sequence[str]]) -> None:
 @click.option(
     "--format", "format_", type=click.Choice(["csv", "json", "parquet"]), help="By default the file's ending."
 )
-@click.option(
-    "--case", "cases", metavar="NAME", multiple=True, help="Only this case, a name or glob. Repeatable."
-)
-@click.option(
-    "--metric", "metrics", metavar="NAME", multiple=True, help="Only this metric, a name or glob. Repeatable."
-)
+@case_option
+@metric_option
 @click.option("--since", metavar="TIME", help="Only records since this time, such as 2026-11-01.")
 @click.option("--samples", is_flag=True, help="A row for each sample, instead of each metric of each record.")
 @db_option

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from paceline.cli.completing import complete_sink
 from paceline.errors import PacelineError
 from paceline.record.store_address import place_of
 
@@ -105,11 +106,16 @@ _INPUTS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--config",
         metavar="FILE",
+        type=click.Path(),
         expose_value=False,
         help="A configuration file; the same as naming it alone. Several merge in the order given.",
     ),
     click.option(
-        "--matrix", metavar="FILE", expose_value=False, help="The same as --config, for older command lines."
+        "--matrix",
+        metavar="FILE",
+        type=click.Path(),
+        expose_value=False,
+        help="The same as --config, for older command lines.",
     ),
     click.option(
         "--datasets",
@@ -122,6 +128,7 @@ _INPUTS: tuple[Callable[[Any], Any], ...] = (
         "sinks",
         metavar="NAME",
         multiple=True,
+        shell_complete=complete_sink,
         help="Send results to this sink, and only to those named so; 'none' for no sink. Repeatable.",
     ),
     click.option(

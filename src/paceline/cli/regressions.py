@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from paceline.cli.history_db import db_option, json_option, open_database
+from paceline.cli.history_db import case_option, db_option, json_option, metric_option, open_database
 from paceline.cli.history_edit import time_of
 from paceline.cli.output import write
 from paceline.errors import HistoryError
@@ -41,12 +41,8 @@ repo_option = click.option(
 
 @click.command("regressions", epilog=EPILOG)
 @click.option("--since", metavar="TIME", help="Only changes since this time: 2026-11-01, or 7d, 2w, 3m ago.")
-@click.option(
-    "--case", "cases", metavar="NAME", multiple=True, help="Only this case, a name or glob. Repeatable."
-)
-@click.option(
-    "--metric", "metrics", metavar="NAME", multiple=True, help="Only this metric, a name or glob. Repeatable."
-)
+@case_option
+@metric_option
 @click.option(
     "--state",
     "states",

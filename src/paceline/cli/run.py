@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paceline.cli import output
+from paceline.cli.completing import complete_session
 from paceline.cli.inputs import SuiteCommand, make_request, suite_inputs
 from paceline.cli.masking import masked_errors
 
@@ -41,6 +42,7 @@ the session's end; a second Ctrl-C ends at once.
 @click.option(
     "--resume",
     metavar="[SESSION]",
+    shell_complete=complete_session,
     help="Go on with a session (name, path or URL), keeping what finished and has not changed since. "
     "Alone: --session-name, or else the newest session.",
 )

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from paceline.cli.completing import complete_session, complete_sink
 from paceline.cli.masking import masked_errors
 from paceline.cli.output import write
 from paceline.cli.stored import find_results_place, find_session, results_dir_option
@@ -29,8 +30,15 @@ Nothing is delivered twice where the service can tell: each message has a key of
 
 
 @click.command("send", epilog=EPILOG)
-@click.argument("session", required=False)
-@click.option("--sink", "sinks", metavar="NAME", multiple=True, help="Send to this sink only; repeatable.")
+@click.argument("session", required=False, shell_complete=complete_session)
+@click.option(
+    "--sink",
+    "sinks",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=complete_sink,
+    help="Send to this sink only; repeatable.",
+)
 @click.option(
     "--config",
     "configs",

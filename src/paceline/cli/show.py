@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from paceline.cli.completing import complete_session, complete_session_case
 from paceline.cli.output import flush, write
 from paceline.cli.stored import StoredSession, files_of, find_session, read_session, results_dir_option
 from paceline.errors import SessionError
@@ -24,8 +25,8 @@ Examples:
 
 
 @click.command("show", epilog=EPILOG)
-@click.argument("session", required=False)
-@click.argument("case", required=False)
+@click.argument("session", required=False, shell_complete=complete_session)
+@click.argument("case", required=False, shell_complete=complete_session_case)
 @results_dir_option
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def command(session: str | None, case: str | None, results_dir: Path | str | None, as_json: bool) -> int:

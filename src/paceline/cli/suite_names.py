@@ -22,6 +22,16 @@ def secrets_in(paths: Sequence[Path]) -> list[str]:
     return [str(name) for document in documents for name in _list(document.get("secrets"))]
 
 
+def history_url_in(paths: Sequence[Path]) -> str | None:
+    """The database that the files name, unless variables are part of it."""
+    for document in (document for path in paths for document in _documents(path)):
+        history = document.get("history")
+        url = history.get("url") if isinstance(history, dict) else None
+        if isinstance(url, str) and "${" not in url:
+            return url
+    return None
+
+
 def _entries(path: Path) -> Iterator[dict[str, Any]]:
     for document in _documents(path):
         yield from (entry for entry in _list(document.get("entries")) if isinstance(entry, dict))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, cast, get_args
 
 import click
 
+from paceline.cli.completing import complete_finding
 from paceline.cli.history_db import db_option, json_option, open_database
 from paceline.cli.output import write
 from paceline.model import State
@@ -25,7 +26,7 @@ _NEED_A_REASON = ("expected", "false")
 
 
 @click.command("verdict", epilog=EPILOG)
-@click.argument("findings", metavar="ID...", nargs=-1, required=True)
+@click.argument("findings", metavar="ID...", nargs=-1, required=True, shell_complete=complete_finding)
 @click.argument("state", type=click.Choice(get_args(State)))
 @click.option("--why", metavar="TEXT", default="", help="The reason; needed for expected and false.")
 @click.option("--who", metavar="NAME", help="Who says so. [default: the user]")

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
+from paceline.curate.arrow import pa
 from paceline.curate.documents import Documents, Source, TableDocuments
 from paceline.curate.stage import Stage
 from paceline.curate.task import Task

@@ -12,12 +12,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
-from paceline.errors import MissingExtra
-
-try:
-    import pyarrow as pa
-except ModuleNotFoundError:
-    raise MissingExtra("curating documents", "curate") from None
+from paceline.curate.arrow import pa
 
 Mask = npt.NDArray[np.bool_]
 

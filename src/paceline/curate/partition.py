@@ -3,9 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from paceline.curate.arrow import pa, pq
 from paceline.curate.errors import PipelineError
 from paceline.curate.files import FileRange, cut, list_files
 from paceline.curate.stage import Resources, Stage

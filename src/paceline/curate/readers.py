@@ -6,9 +6,8 @@ from math import ceil
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
+from paceline.curate.arrow import pa, pq
 from paceline.curate.documents import Documents, LineDocuments, Source, TableDocuments
 from paceline.curate.files import (
     COMPRESSED,

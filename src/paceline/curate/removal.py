@@ -4,9 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
+from paceline.curate.arrow import pa, pc
 from paceline.curate.documents import Documents, Mask, TableDocuments
 from paceline.curate.errors import PipelineError
 from paceline.curate.partition import PARQUET, DocumentRange, list_documents, open_parquet

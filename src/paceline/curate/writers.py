@@ -4,9 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
+from paceline.curate.arrow import pa, pq
 from paceline.curate.documents import Documents, LineDocuments, TableDocuments, split_suffix
 from paceline.curate.errors import PipelineError
 from paceline.curate.files import COMPRESSED

@@ -3,7 +3,6 @@
 # ruff: noqa: S608 - only names of our own are put into statements, never values
 
 import logging
-import os
 import sqlite3
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +14,7 @@ from sqlalchemy import Connection, Engine, NullPool, Table, create_engine, event
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from paceline.errors import HistoryError
-from paceline.history.urls import Target, check_driver
+from paceline.history.urls import Target, check_driver, readable_address
 
 log = logging.getLogger(__name__)
 
@@ -169,23 +168,6 @@ def _sqlite_engine(target: Target, path: Path, *, create: bool, read_only: bool)
         return connection
 
     return create_engine("sqlite+pysqlite://", creator=open_file, poolclass=NullPool)
-
-
-def readable_address(path: Path) -> str:
-    """How to open a file that is only to be read.
-
-    If we may, as one that could be written: only then can SQLite undo what a killed writer began, and remove the files
-    that readers share. Where nobody can write, it must not look for them.
-    """
-    writable = os.access(path.parent, os.W_OK)
-    mode = (
-        "mode=rw"
-        if writable and os.access(path, os.W_OK)
-        else "mode=ro"
-        if writable
-        else "mode=ro&immutable=1"
-    )
-    return f"{path.as_uri()}?{mode}"
 
 
 def _set_pragmas(connection: sqlite3.Connection, *, read_only: bool) -> None:

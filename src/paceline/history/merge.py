@@ -7,13 +7,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from paceline.history.changes import read_aliases, read_resets, write_aliases, write_resets
-from paceline.history.database import Database, chunks, connect, readable_address, translated
+from paceline.history.database import Database, chunks, connect, translated
 from paceline.history.entries import Entry
 from paceline.history.findings import merge_findings, read_findings, read_verdicts
 from paceline.history.migrate import ensure_schema, is_current
 from paceline.history.session_info import Added, SessionInfo
 from paceline.history.sessions import read_digests, read_entries, read_environments, read_sessions
-from paceline.history.urls import Target, parse_target
+from paceline.history.urls import Target, parse_target, readable_address
 from paceline.history.writer import Rule, Stored, Writer
 
 _AT_ONCE = 1000

@@ -67,6 +67,23 @@ def check_driver(target: Target) -> None:
         raise MissingExtra(f"the history at {target}", "postgres")
 
 
+def readable_address(path: Path) -> str:
+    """How to open a file that is only to be read.
+
+    If we may, as one that could be written: only then can SQLite undo what a killed writer began, and remove the files
+    that readers share. Where nobody can write, it must not look for them.
+    """
+    writable = os.access(path.parent, os.W_OK)
+    mode = (
+        "mode=rw"
+        if writable and os.access(path, os.W_OK)
+        else "mode=ro"
+        if writable
+        else "mode=ro&immutable=1"
+    )
+    return f"{path.as_uri()}?{mode}"
+
+
 def passwords_in(url: str | None) -> tuple[str, ...]:
     """The password of a URL, as it is and as it is written there."""
     found = _PASSWORD.search(url or "")

@@ -1,14 +1,16 @@
 """Drafts → cases: every text filled in, bounds and resources in the types that flow, a fingerprint for each."""
 
+import shutil
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any
 
 from paceline.config.schema import DataSetup, Entry
 from paceline.config.schema import Requirement as Bounds
 from paceline.config.variables import Unset
-from paceline.errors import Problem
+from paceline.errors import MissingExtra, Problem
 from paceline.model import Case, CaseKind, CheckKind, Limits, Requirement, Resources, Source
 from paceline.plan.commands import RESULTS_PATH, Command, Filling, Recipe, Scripts, read_recipe
 from paceline.plan.directories import SESSION_DIR
@@ -154,9 +156,9 @@ class CaseBuilder:
             env={name: self._put_in(value, case) for name, value in case.env.items()},
             cwd=case.cwd and self._put_in(case.cwd, case),
             results_path=self._put_in(case.results_path, case),
-            blocked=None if unset is None else str(unset),
+            blocked=_find_missing(case) if unset is None else str(unset),
         )
-        errors = tuple(self._errors(case, location, notes)) if unset else ()
+        errors = tuple(self._errors(case, location, notes)) if case.blocked else ()
         return Built(case=case, notes=notes, errors=errors)
 
     def _put_in(self, text: str, case: Case) -> str:
@@ -177,6 +179,17 @@ class CaseBuilder:
             if unset.path[:2] != location:
                 path = f"{loaded.label(location)} ({case.name}): {path}"
             yield Problem(file=mark.file, line=mark.line, path=path, message=str(unset))
+        missing = _find_missing(case)
+        if missing:
+            mark = loaded.mark(location)
+            yield Problem(file=mark.file, line=mark.line, path=loaded.label(location), message=missing)
+
+
+def _find_missing(case: Case) -> str | None:
+    """What to install for the cluster of a case: Ray may be in our environment, or on the PATH of its own."""
+    if case.cluster is None or find_spec("ray") or shutil.which("ray", path=case.env.get("PATH")):
+        return None
+    return str(MissingExtra("an entry with `ray:`", "ray"))
 
 
 def _requirements(bounds: Iterable[Bounds]) -> Iterable[Requirement]:

@@ -75,7 +75,7 @@ def capture(
         **_machine(environ),
         "cpu": _cpu(),
         **_memory(),
-        "container": _container(environ),
+        "container": container_facts(environ),
         **_gpus(),
         "python": interpreter,
         **_surroundings(cwd or _attempt(Path.cwd) or Path("/"), config_files),
@@ -205,7 +205,7 @@ def _memory() -> dict[str, int]:
     return {**facts, "shm_bytes": shm_bytes} if shm_bytes else facts
 
 
-def _container(environ: Mapping[str, str], root: Path = Path("/")) -> dict[str, Any]:
+def container_facts(environ: Mapping[str, str], root: Path = Path("/")) -> dict[str, Any]:
     kind = _container_kind(environ, root)
     limits = _cgroup_limits(root)
     return {**({"kind": kind} if kind else {}), **limits}
@@ -227,7 +227,7 @@ def _container_kind(environ: Mapping[str, str], root: Path) -> str | None:
 def _cgroup_limits(root: Path) -> dict[str, float]:
     """The tightest limits of this process's control groups, version 2 or 1."""
     limits: dict[str, float] = {}
-    for directory in _cgroup_dirs(root):
+    for directory in cgroup_dirs(root):
         quota, _, period = _read(directory / "cpu.max").partition(" ")
         quota = quota or _read(directory / "cpu.cfs_quota_us")
         period = period or _read(directory / "cpu.cfs_period_us")
@@ -239,7 +239,7 @@ def _cgroup_limits(root: Path) -> dict[str, float]:
     return limits
 
 
-def _cgroup_dirs(root: Path) -> list[Path]:
+def cgroup_dirs(root: Path) -> list[Path]:
     directories = []
     for line in _read(root / "proc/self/cgroup").splitlines():
         _, _, rest = line.partition(":")

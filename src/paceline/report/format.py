@@ -33,6 +33,8 @@ _PLAIN_SPELLINGS = str.maketrans(
         "±": "+/-",
         "│": "|",
         "–": "-",
+        "→": "->",
+        "×": "x",
     }
 )
 _FLOAT_BITS = 1000  # larger integers are no floats, and nobody reads their digits

@@ -40,7 +40,7 @@ class Home:
     @classmethod
     def create(cls, environ: Mapping[str, str], run_id: str) -> Self:
         """A new one, with an access token for the cluster in it; OSError if that cannot be."""
-        path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=_base(environ)))
+        path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=temporary_base(environ)))
         home = cls(path, _own(path, run_id))
         home.ray_dir.mkdir()
         home.token_path.touch(mode=0o600)
@@ -79,11 +79,11 @@ class Home:
 
 def sweep_stale(environ: Mapping[str, str] | None = None) -> int:
     """Remove what clusters of runners left that were killed; how many there were."""
-    found = list(_homes(_base(os.environ if environ is None else environ)))
+    found = list(homes(temporary_base(os.environ if environ is None else environ)))
     return sum(_remove_stale(path) for path in found)
 
 
-def _base(environ: Mapping[str, str]) -> Path:
+def temporary_base(environ: Mapping[str, str]) -> Path:
     """The user's choice of temporary directory unless sockets in it would have too long a name."""
     chosen = environ.get("TMPDIR") or "/tmp"  # noqa: S108 - mkdtemp makes it safe
     too_long = len(os.fsencode(chosen)) + len(SOCKET_TAIL) > SOCKET_NAME_BYTES
@@ -101,7 +101,8 @@ def _own(path: Path, run_id: str) -> BinaryIO:
     return owner
 
 
-def _homes(place: Path) -> Iterator[Path]:
+def homes(place: Path) -> Iterator[Path]:
+    """The directories of this user's clusters there."""
     with suppress(OSError):
         for path in place.glob(f"{PREFIX}*"):
             if path.is_dir() and not path.is_symlink() and path.stat().st_uid == os.getuid():

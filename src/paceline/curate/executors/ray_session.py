@@ -25,7 +25,7 @@ def import_ray() -> Any:
     try:
         import ray
     except ModuleNotFoundError:
-        raise MissingExtra("this executor", "ray") from None
+        raise MissingExtra("an executor on Ray", "ray") from None
     return ray
 
 

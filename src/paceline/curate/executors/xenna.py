@@ -3,6 +3,7 @@
 import gc
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from typing import Any
 from uuid import uuid4
 
@@ -41,6 +42,8 @@ class XennaExecutor:
         units = list(listed)
         if not units:
             return
+        if find_spec("cosmos_xenna") is None:
+            raise MissingExtra("the xenna executor", "xenna")  # of which Ray is a part
         # Ray is connected before Xenna looks for a cluster: so it takes this one and does not search the machine,
         # where it would stop at the sight of two.
         with ray_session() as ray:

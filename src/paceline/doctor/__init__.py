@@ -1,0 +1,1 @@
+"""What is installed, what is missing, whether results can be kept, and how far numbers from here can be trusted."""

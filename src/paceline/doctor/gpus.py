@@ -1,0 +1,116 @@
+"""NVIDIA GPUs: by NVML where the package for it is installed, else by the program that comes with the driver."""
+
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from paceline.doctor.installed import pip_line
+from paceline.doctor.machine import Machine
+from paceline.doctor.remarks import Remark, remark
+from paceline.run import gpu
+
+ANSWER_S = 20.0  # waking the driver takes some seconds where nobody keeps it awake
+BUSY_PCT = 5
+_QUERY = "name,memory.total,utilization.gpu,persistence_mode"
+# Of NVML's reasons for a lower clock those that are faults: heat, power brake, hardware.
+_SLOWED = 0x20 | 0x40 | 0x80 | 0x8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """One GPU; None is what it does not tell."""
+
+    index: int
+    name: str
+    memory_bytes: int | None = None
+    utilization_pct: int | None = None
+    is_persistent: bool | None = None
+    slowed: int | None = None
+
+
+def look(machine: Machine) -> Iterator[Remark]:
+    driver = machine.read("proc/driver/nvidia/version").partition("\n")[0]
+    program = shutil.which("nvidia-smi", path=machine.environ.get("PATH", ""))
+    found = list(_by_nvml(gpu.nvml())) or (list(_by_program(program)) if program else [])
+    if not found:
+        yield _none(driver, program)
+        return
+    if find_spec("pynvml") is None:
+        meaning = "sessions record no metrics of the GPUs without it"
+        yield remark("gpu extra", "note", "not installed", meaning, pip_line("paceline[gpu]"))
+    for one in found:
+        yield from _judge(one)
+
+
+def _none(driver: str, program: str | None) -> Remark:
+    if driver or program:
+        meaning = "there is a driver, but no GPU answers"
+        return remark("GPUs", "warn", "none", meaning, "nvidia-smi; in a container: docker run --gpus all …")
+    return remark("GPUs", "ok", "none", "no NVIDIA driver here")
+
+
+def _judge(one: Gpu) -> Iterator[Remark]:
+    name = f"GPU {one.index}"
+    memory = f", {one.memory_bytes / (1 << 30):.3g} GiB" if one.memory_bytes else ""
+    yield remark(name, "ok", f"{one.name}{memory}", "can be used")
+    if one.utilization_pct is not None and one.utilization_pct >= BUSY_PCT:
+        meaning = "somebody else uses it, and what is measured shares it"
+        yield remark(f"{name} use", "warn", f"{one.utilization_pct} %", meaning, "nvidia-smi")
+    if one.slowed:
+        meaning = "its clock is lowered for heat, power or a fault of the hardware"
+        yield remark(f"{name} clock", "warn", "slowed down", meaning, "nvidia-smi -q -d PERFORMANCE")
+    if one.is_persistent is False:
+        meaning = "the driver is started anew for the first program of each run"
+        yield remark(f"{name} driver", "note", "not kept awake", meaning, "sudo nvidia-smi -pm 1")
+
+
+def _by_nvml(nvml: Any) -> Iterator[Gpu]:
+    if nvml is None:
+        return
+    with suppress(nvml.NVMLError):
+        for index in range(nvml.nvmlDeviceGetCount()):
+            yield _ask(nvml, index, nvml.nvmlDeviceGetHandleByIndex(index))
+
+
+def _ask(nvml: Any, index: int, handle: Any) -> Gpu:
+    told: dict[str, Any] = {"name": "unknown"}
+    with suppress(nvml.NVMLError):
+        name = nvml.nvmlDeviceGetName(handle)
+        told["name"] = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
+    with suppress(nvml.NVMLError):
+        told["memory_bytes"] = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
+    with suppress(nvml.NVMLError):
+        told["utilization_pct"] = int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+    with suppress(nvml.NVMLError):
+        told["is_persistent"] = bool(nvml.nvmlDeviceGetPersistenceMode(handle))
+    with suppress(nvml.NVMLError):
+        told["slowed"] = int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)) & _SLOWED
+    return Gpu(index=index, **told)
+
+
+def _by_program(program: str) -> Iterator[Gpu]:
+    try:
+        done = subprocess.run(
+            [program, f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"],
+            capture_output=True,
+            stdin=subprocess.DEVNULL,
+            timeout=ANSWER_S,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return
+    for index, line in enumerate(done.stdout.decode(errors="replace").splitlines()):
+        cells = [cell.strip() for cell in line.split(",")]
+        if len(cells) == 4:
+            name, memory_mib, utilization, persistence = cells
+            yield Gpu(
+                index=index,
+                name=name,
+                memory_bytes=int(memory_mib) << 20 if memory_mib.isdecimal() else None,
+                utilization_pct=int(utilization) if utilization.isdecimal() else None,
+                is_persistent={"Enabled": True, "Disabled": False}.get(persistence),
+            )
