@@ -17,7 +17,7 @@ DEV := $(VENV)/.dev-installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo dashboard pictures test lint bench reference lock clean
+.PHONY: help setup demo dashboard pictures docs test lint bench reference lock clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,10 @@ dashboard: ## Build the dashboard's bundle from frontend/; needs Node 20 or newe
 pictures: $(DEV) ## Take the pictures of the dashboard in docs/; needs Chromium
 	$(BIN)/python tools/dashboard_pictures.py docs/images/dashboard
 
+docs: $(DEV) ## Build the documentation's site into site/; needs no network
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "site/index.html; to search in it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site"
+
 # Tests that start Ray or Dask run one at a time and apart: each cluster takes all cores while it comes up.
 test: lint ## Run the checks and all tests
 	$(BIN)/python -m pytest -m "not ray and not dask" $(PYTEST_ARGS)
@@ -49,6 +53,7 @@ bench: $(DEV) ## Measure what Paceline itself costs
 
 reference: $(DEV) ## Write the pages of docs/ that are made from the code
 	$(BIN)/python -m paceline.cli.reference docs/cli.md
+	$(BIN)/python -m paceline.cli.python_reference docs/python-api.md
 	$(BIN)/python -m paceline.config.reference > docs/config.md
 	$(BIN)/python -c 'from paceline.metrics import reference; print(reference(), end="")' > docs/metrics.md
 
@@ -57,7 +62,7 @@ lock: $(DEV) ## Pin the newest versions that pyproject.toml allows
 		--no-emit-index-url --custom-compile-command "make lock" --output-file requirements.lock
 
 clean: ## Remove .venv, caches and results
-	rm -rf "$(VENV)" "$(RESULTS)" build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf "$(VENV)" "$(RESULTS)" build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find src tests benchmarks examples tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from paceline.config.nodes import parse_file, plain
+from warm_command import WarmCommand
 from workplace import Workplace
 
 REPOSITORY = Path(__file__).parents[1]
@@ -24,6 +25,10 @@ FENCE = re.compile(r"^```(\w+)(?:[ \t]+title=\"([^\"]+)\")?[ \t]*\n(.*?)^```", r
 LINK = re.compile(r"\]\((?!https?://|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
 UNIT = r" ?(?:µs|ms|s|m|h|bytes|[KMGT]iB)\b"
 NUMBER = r"\d(?:[\d.,:+-]*\d)?"
+# A reader has told git who they are.
+GIT_USER = {
+    f"GIT_{role}_{key}": "reader@example.org" for role in ("AUTHOR", "COMMITTER") for key in ("NAME", "EMAIL")
+}
 QUANTITY = re.compile(rf"{NUMBER}(?:{UNIT})?(?: {NUMBER}{UNIT})*")
 
 
@@ -73,7 +78,14 @@ def pattern_of(shown: str) -> re.Pattern[str]:
     return re.compile(QUANTITY.pattern.join(fixed))
 
 
-def run_console(block: Block, place: Workplace) -> None:
+@pytest.fixture(scope="module")
+def warm_tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    command = WarmCommand(tmp_path_factory.mktemp("warm"))
+    yield command.bin
+    command.close()
+
+
+def run_console(block: Block, place: Workplace, tools: Path) -> None:
     commands = list(commands_of(block))
     followers = [command for command, _ in commands[1:]] + [""]
     done: subprocess.CompletedProcess[str] | None = None
@@ -82,7 +94,7 @@ def run_console(block: Block, place: Workplace) -> None:
             assert done is not None
             assert str(done.returncode) == "".join(shown).strip(), f"{block}: {done.stderr}"
             continue
-        done = shell(command, place)
+        done = shell(command, place, tools)
         said = f"{block}: $ {command}\n{done.stdout}{done.stderr}"
         assert done.returncode == 0 or follower == "echo $?", said
         printed = [" ".join(line.split()) for line in (done.stdout + done.stderr).splitlines()]
@@ -92,12 +104,12 @@ def run_console(block: Block, place: Workplace) -> None:
             )
 
 
-def shell(command: str, place: Workplace) -> subprocess.CompletedProcess[str]:
-    tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+def shell(command: str, place: Workplace, tools: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(tools), str(Path(sys.executable).parent), os.environ["PATH"]])
     return subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
         cwd=place.path,
-        env={**os.environ, "PATH": tools, "NO_COLOR": "1"},
+        env={**os.environ, **GIT_USER, "PATH": path, "NO_COLOR": "1", **env},
         capture_output=True,
         text=True,
         timeout=300,
@@ -105,7 +117,7 @@ def shell(command: str, place: Workplace) -> subprocess.CompletedProcess[str]:
     )
 
 
-def plan_suite(block: Block, place: Workplace) -> None:
+def plan_suite(block: Block, place: Workplace, tools: Path) -> None:
     """A whole suite must plan; the scripts it names are only looked for, so empty ones do."""
     suite = place.write("example.yaml", block.text)
     document = plain(parse_file(suite)[0])
@@ -116,12 +128,14 @@ def plan_suite(block: Block, place: Workplace) -> None:
         if "script" in work:
             place.write(f"scripts/{work['script']}", "")
     variables = {name: f"value-of-{name}" for name in re.findall(r"\$\{(\w+)\}", block.text)}
-    done = place.run("plan", "example.yaml", "--sink", "none", **variables)
+    done = shell("paceline plan example.yaml --sink none", place, tools, **variables)
     assert done.returncode == 0, f"{block}: {done.stderr}"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
-def test_examples_work(page: Path, tmp_path: Path) -> None:
+def test_examples_work(page: Path, tmp_path: Path, warm_tools: Path) -> None:
+    # The page that everybody starts with is run by the program as it is installed.
+    tools = warm_tools if page.parent.name == "docs" else Path(sys.executable).parent
     place = Workplace(tmp_path / "page")
     place.path.mkdir()
     for position, block in enumerate(blocks_of(page)):
@@ -129,9 +143,9 @@ def test_examples_work(page: Path, tmp_path: Path) -> None:
         if block.title:
             place.write(block.title, block.text)
         elif block.language == "console":
-            run_console(block, place)
+            run_console(block, place, tools)
         elif block.language == "yaml":
-            plan_suite(block, apart)
+            plan_suite(block, apart, tools)
         elif block.language == "python":
             run_program(block, apart)
 

@@ -1,6 +1,6 @@
 """Judgements over numbers: requirements, change points, comparisons, bisection.
 
-from paceline.judge import change_points, compare, Bisection
+Used as `from paceline.judge import change_points, compare, Bisection`.
 """
 
 from importlib import import_module
