@@ -111,9 +111,8 @@ def _cpu_s(library: ModuleType, texts: list[str]) -> float:
     return time.process_time() - started_s
 
 
-def add_nights(session: Path, repo: Path, database: Path) -> None:
+def add_nights(session: Path, repo: Path, database: Path, slowdown: float) -> None:
     """Put the nights before the session's into the history."""
-    slowdown = measure_slowdown(repo)
     log = ["git", "-C", str(repo), "rev-list", "--reverse", "main"]
     revisions = subprocess.run(log, check=True, capture_output=True, text=True).stdout.split()
     today = datetime.now(UTC).replace(hour=2, minute=0, second=0, microsecond=0)
@@ -183,7 +182,7 @@ def main() -> int:
     if args.command == "repo":
         make_repository(args.path)
     else:
-        add_nights(args.session, args.repo, args.db)
+        add_nights(args.session, args.repo, args.db, measure_slowdown(args.repo))
     return 0
 
 
