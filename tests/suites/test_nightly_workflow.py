@@ -4,6 +4,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import yaml
 
 from paceline.cli import cli
+from paceline.session import Request, prepare
 
 REPOSITORY = Path(__file__).parents[2]
 WORKFLOW = REPOSITORY / ".github/workflows/nightly.yml"
@@ -26,12 +28,12 @@ def steps() -> list[dict[str, Any]]:
     return found
 
 
-def commands_in(text: str) -> Iterator[list[str]]:
+def commands_in(text: str, tool: str = TOOL) -> Iterator[list[str]]:
     """The words after each call of paceline in a script, up to what ends a command."""
     for line in text.replace("\\\n", " ").splitlines():
         for part in re.split(r"\|\||;|>>|&&", line):
-            if TOOL in part:
-                yield shlex.split(part.partition(TOOL)[2].replace("$(", "(").replace("`", ""))
+            if tool in part:
+                yield shlex.split(part.partition(tool)[2])
 
 
 def check(words: list[str]) -> str:
@@ -64,6 +66,22 @@ def test_the_workflow_names_files_that_exist() -> None:
     for name in named:
         assert list(REPOSITORY.glob(name)), name
     assert "\nsetup:" in (REPOSITORY / "Makefile").read_text()
+
+
+def test_the_pages_commands_choose_cases(tmp_path: Path) -> None:
+    page = (REPOSITORY / "docs/own-performance.md").read_text()
+    called = [
+        words
+        for block in re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+        for words in commands_in(block, "paceline ")
+    ]
+    assert [check(list(words)) for words in called] == ["plan", "nightly", "run", "nightly"]
+    (tmp_path / "here.yaml").write_text("sinks: []\n")
+    for _, *words in called:
+        files = [word for word in words if word.endswith(".yaml")]
+        only = [word for option, word in pairwise(words) if option == "--only"]
+        configs = tuple(REPOSITORY / name if "/" in name else tmp_path / name for name in files)
+        assert prepare(Request(configs=configs, only=tuple(only), session_name="s")).cases
 
 
 @pytest.mark.parametrize(
