@@ -35,10 +35,10 @@ demo: $(DEMO) ## Run benchmarks, find a planted regression and its commit, build
 	@$(BIN)/python tools/demo_nights.py nights "$(DEMO_DIR)/first-look" --repo "$(DEMO_DIR)/repo" --db "$(DEMO_DIR)/benchmark.db"
 	@echo; echo "== Tonight: paceline nightly examples/demo.yaml"
 	@$(DEMO_NIGHTLY) --session-name tonight --db "$(DEMO_DIR)/benchmark.db" || [ $$? -eq 1 ]
-	@echo; echo "== The history: paceline history log clean_text clean_cpu_s"
-	@$(BIN)/paceline history log clean_text clean_cpu_s --last 15 --db "$(DEMO_DIR)/benchmark.db"
+	@echo; echo "== The history: paceline history log clean_text clean_overhead"
+	@$(BIN)/paceline history log clean_text clean_overhead --last 15 --db "$(DEMO_DIR)/benchmark.db"
 	@echo; echo "== What changed: paceline regressions"
-	@$(BIN)/paceline regressions --metric clean_cpu_s --repo "$(DEMO_DIR)/repo" --db "$(DEMO_DIR)/benchmark.db" || [ $$? -eq 1 ]
+	@$(BIN)/paceline regressions --metric clean_overhead --repo "$(DEMO_DIR)/repo" --db "$(DEMO_DIR)/benchmark.db" || [ $$? -eq 1 ]
 	@echo; echo "== The dashboard: paceline dashboard build"
 	@$(BIN)/paceline dashboard build "$(DEMO_DIR)/dashboard" --results "$(DEMO_DIR)" --db "$(DEMO_DIR)/benchmark.db" \
 		--repo "$(DEMO_DIR)/repo" --title "Demo, with made-up nights"

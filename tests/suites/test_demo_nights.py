@@ -49,7 +49,7 @@ def test_the_planted_regression_is_found_with_its_commit(tool: ModuleType, demo:
     done = demo.run("regressions", "--json", "--repo", "repo", "--db", "benchmark.db")
     assert done.returncode == 1, done.stderr
     (found,) = json.loads(done.stdout)
-    assert (found["case"], found["metric"], found["verdict"]) == ("clean_text", "clean_cpu_s", "worse")
+    assert (found["case"], found["metric"], found["verdict"]) == ("clean_text", "clean_overhead", "worse")
     assert found["low"] < 0.3 < found["high"]
     subjects = [suspect.get("subject") for suspect in found["suspects"]]
     assert tool.SLOW_SUBJECT in subjects
