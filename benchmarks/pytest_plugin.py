@@ -140,10 +140,19 @@ def main() -> None:
     parser = make_parser(__doc__)
     parser.add_argument("--tests", type=int, default=2000, help="tests of a long run (default %(default)s)")
     parser.add_argument("--repeats", type=int, default=7, help="runs of each kind (default %(default)s)")
+    parser.add_argument(
+        "--kinds",
+        nargs="+",
+        choices=[kind.metric for kind in KINDS if kind is not BARE],
+        default=[kind.metric for kind in KINDS],
+        help="what to measure beside a bare test (default: everything)",
+    )
     arguments = parser.parse_args()
     shared_memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=shared_memory if shared_memory.is_dir() else None) as made:
-        readings: dict[Kind, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
+        readings: dict[Kind, list[tuple[float, float]]] = {
+            kind: [] for kind in KINDS if kind is BARE or kind.metric in arguments.kinds
+        }
         for _ in range(arguments.repeats):
             for kind, taken in readings.items():
                 taken.append(measure(Path(made), kind, arguments.tests))
