@@ -3,10 +3,10 @@
 python benchmarks/ab_accuracy.py --experiments 1000 --seed 1
 """
 
-import argparse
 from collections.abc import Callable
 
 import numpy as np
+from figures import make_parser, publish
 
 from paceline.experiments.ab.blocks import level_of, look_blocks
 from paceline.judge import compare
@@ -56,7 +56,7 @@ def simulate(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = make_parser(__doc__)
     parser.add_argument("--experiments", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
@@ -65,14 +65,18 @@ def main() -> None:
     print(f"looks after {', '.join(map(str, look_blocks(BLOCKS)))} blocks; drift of 1 % a block")
     print("| noise | A/A, 95 % at each look | A/A, as we look | +5 % found | blocks | +10 % found | blocks |")
     print("|---|---|---|---|---|---|---|")
+    figures = {}
     for name, noise in NOISES.items():
         naive, _ = simulate(random, noise, 0.0, LEVEL, options.experiments)
         quiet, _ = simulate(random, noise, 0.0, ours, options.experiments)
         cells = [f"{naive:.1%}", f"{quiet:.1%}"]
+        figures[f"{name}_error_rate"] = (quiet, "")
         for effect in (0.05, 0.10):
             found, blocks = simulate(random, noise, effect, ours, options.experiments)
             cells += [f"{found:.1%}", f"{blocks:.0f}"]
+            figures[f"{name}_step_of_{effect:.0%}_accuracy".replace("%", "_percent")] = (found, "")
         print(f"| {name} | {' | '.join(cells)} |")
+    publish(options, figures, num_experiments=options.experiments)
 
 
 if __name__ == "__main__":

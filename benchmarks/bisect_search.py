@@ -2,6 +2,8 @@
 
 import random
 
+from figures import make_parser, publish
+
 from paceline.experiments.searching import Limits, Question, Run, Search
 from paceline.report.bisection import Candidate
 
@@ -25,16 +27,23 @@ def search(seed: int, effect: float) -> tuple[str, bool, int]:
 
 
 def main() -> None:
+    parser = make_parser(__doc__)
+    parser.add_argument("--searches", type=int, default=SEARCHES, help="searches for a step of each size")
+    options = parser.parse_args()
+    figures = {}
     print("step    found  of these right  not seen to differ  runs")
     for effect in (0.05, 0.075, 0.1, 0.15):
-        ends = [search(seed + 777, effect) for seed in range(SEARCHES)]
+        ends = [search(seed + 777, effect) for seed in range(options.searches)]
         right = [is_right for ending, is_right, _ in ends if ending == "found"]
         unseen = sum(ending == "not_reproduced" for ending, _, _ in ends)
-        runs = sum(count for _, _, count in ends) / SEARCHES
-        share = sum(right) / len(right)
-        print(
-            f"{effect:5.1%}  {len(right) / SEARCHES:5.0%}  {share:14.1%}  {unseen / SEARCHES:18.0%}  {runs:4.0f}"
-        )
+        runs = sum(count for _, _, count in ends) / options.searches
+        share = sum(right) / max(len(right), 1)
+        found, unseen_share = len(right) / options.searches, unseen / options.searches
+        print(f"{effect:5.1%}  {found:5.0%}  {share:14.1%}  {unseen_share:18.0%}  {runs:4.0f}")
+        size = f"{1000 * effect:g}_permille"
+        figures[f"step_of_{size}_accuracy"] = (sum(right) / options.searches, "")
+        figures[f"step_of_{size}_runs_overhead"] = (runs, "runs")
+    publish(options, figures, num_searches=4 * options.searches)
 
 
 if __name__ == "__main__":

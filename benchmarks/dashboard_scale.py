@@ -4,11 +4,13 @@
     python benchmarks/dashboard_scale.py --samples 500000         a first look
     python benchmarks/dashboard_scale.py --keep history.db        keep what was generated, or go on with it
 
-Needs Chromium. Pages are timed in it, in turn with an empty site of the same bundle; the ratio of the medians counts.
+    python benchmarks/dashboard_scale.py --build-only             no browser: building it, and adding a night
+
+Needs Chromium, unless only the build is measured. Pages are timed in it, in turn with an empty site of the same
+bundle; the ratio of the medians counts.
 Sizes are those after gzip, as a file host sends them.
 """
 
-import argparse
 import gzip
 import random
 import resource
@@ -28,18 +30,16 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from figures import Row, finish, make_parser
 from history_scale import (
     ENVIRONMENT,
     METRICS_A_CASE,
     NIGHT_METRICS,
     POINTS,
-    Row,
     generate,
     make_cases,
     night,
-    show,
 )
-from playwright.sync_api import Page, sync_playwright
 
 from paceline.history import open_store, schema
 
@@ -92,8 +92,22 @@ def measure_build(database: Path, out: Path, cases: list[Any]) -> list[Row]:
     cpu = statistics.median(one.cpu_s for one in nights) / full.cpu_s
     share = f"{NIGHT_METRICS:,} metrics; CPU {cpu:.2%}, wall {wall:.2%}; {nights[-1].wall_s:.1f} s"
     return [
-        Row(what="full build, memory", figure=full.peak_mb, bound=500, unit="MB", detail=told),
-        Row(what="build after one night", figure=max(cpu, wall) * 100, bound=5, unit="%", detail=share),
+        Row(
+            what="full build, memory",
+            metric="build_memory_mb",
+            figure=full.peak_mb,
+            bound=500,
+            unit="MB",
+            detail=told,
+        ),
+        Row(
+            what="build after one night",
+            metric="night_build_overhead",
+            figure=max(cpu, wall) * 100,
+            bound=5,
+            unit="%",
+            detail=share,
+        ),
     ]
 
 
@@ -153,7 +167,7 @@ DRAWN = """wanted => new Promise(done => {
 })"""
 
 
-def drawn_ms(page: Page, address: str, wanted: str) -> float:
+def drawn_ms(page: Any, address: str, wanted: str) -> float:
     """From the start of the navigation until what is wanted is on the screen."""
     page.goto("about:blank")
     page.goto(address, wait_until="commit")
@@ -181,16 +195,23 @@ def measure_pages(browser: Any, out: Path, empty: Path, rounds: int) -> list[Row
     return [
         Row(
             what="first load, transferred",
+            metric="transfer_overhead",
             figure=first_kb,
             bound=300,
             unit="kB",
             detail="gzip, page and data",
         ),
         Row(
-            what="first load, drawn", figure=middle["first"] / middle["empty"], bound=2, unit="x", detail=told
+            what="first load, drawn",
+            metric="first_load_overhead",
+            figure=middle["first"] / middle["empty"],
+            bound=2,
+            unit="x",
+            detail=told,
         ),
         Row(
             what="a case of 10 series, drawn",
+            metric="case_load_overhead",
             figure=middle["case"] / middle["first"],
             bound=1.5,
             unit="x",
@@ -267,6 +288,7 @@ def measure_panning(browser: Any, directory: Path) -> Row:
     # Shown as time a frame, so that less is better like everywhere in this table.
     return Row(
         what=f"panning, time a frame ({rate:.0f} a second)",
+        metric="panning_frame_ms",
         figure=1000 / rate,
         bound=1000 / 30,
         unit="ms",
@@ -274,35 +296,40 @@ def measure_panning(browser: Any, directory: Path) -> Row:
     )
 
 
-def measure(database: Path, directory: Path, samples: int, rounds: int) -> list[Row]:
+def measure(database: Path, directory: Path, samples: int) -> list[Row]:
     cases = make_cases(max(1, samples // POINTS // METRICS_A_CASE))
     generate(database, cases)
-    rows = measure_build(database, directory / "site", cases)
+    return measure_build(database, directory / "site", cases)
+
+
+def measure_browsing(directory: Path, rounds: int) -> list[Row]:
+    from playwright.sync_api import sync_playwright
+
     with open_store(directory / "empty.db"):
         pass
     build(directory / "empty.db", directory / "empty")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        rows += measure_pages(browser, directory / "site", directory / "empty", rounds)
+        rows = measure_pages(browser, directory / "site", directory / "empty", rounds)
         rows.append(measure_panning(browser, directory))
         browser.close()
     return rows
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--samples", type=int, default=10_000_000, help="how many to generate")
     parser.add_argument("--rounds", type=int, default=9, help="how often each page is loaded")
     parser.add_argument("--keep", type=Path, help="generate into this file and keep it")
+    parser.add_argument("--build-only", action="store_true", help="no pages, so no browser")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="paceline-dashboard-") as name:
         directory = Path(name)
         database = (args.keep or directory / "history.db").resolve()
-        rows = measure(database, directory, args.samples, args.rounds)
-    show(rows)
-    return 0 if all(row.met for row in rows) else 1
+        rows = measure(database, directory, args.samples)
+        if not args.build_only:
+            rows += measure_browsing(directory, args.rounds)
+    return finish(args, rows, num_samples=args.samples)
 
 
 if __name__ == "__main__":

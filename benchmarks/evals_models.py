@@ -5,12 +5,13 @@ weights, on one CPU thread: once together, once each on its own. The answers mus
 transformers, no GPU, no network. Prints a table, and exits with 1 if the target is missed.
 """
 
-import argparse
 import sys
 import tempfile
 import time
 from pathlib import Path
 from statistics import median
+
+from figures import is_recorded, make_parser, publish
 
 QUESTIONS = 8
 LEAST_SPEEDUP = 3.0
@@ -43,9 +44,7 @@ def build(directory: Path) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--tokens", type=int, default=2000)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
@@ -73,7 +72,8 @@ def main() -> int:
             }
             return time.perf_counter() - started, found
 
-        missed = False
+        missed = differ = False
+        figures = {}
         print(
             f"{QUESTIONS} questions of one context of {len(context)} tokens, one thread, {options.rounds} rounds"
         )
@@ -83,14 +83,16 @@ def main() -> int:
             rounds = [(ask([samples]), ask([[sample] for sample in samples])) for _ in range(options.rounds)]
             if any(together[1] != apart[1] for together, apart in rounds):
                 print(f"{name}: the answers differ")
-                missed = True
+                differ = True
             together_s, apart_s = (median(pair[side][0] for pair in rounds) for side in (0, 1))
             ratio = median(apart[0] / together[0] for together, apart in rounds)
             missed |= ratio < LEAST_SPEEDUP
+            figures[f"{name}_speedup"] = (ratio, "x")
             line = f"together {together_s:.2f} s, apart {apart_s:.2f} s: {ratio:.1f}× (at least {LEAST_SPEEDUP:.0f}×)"
             print(f"{name:10} {line}")
         adapter.close()
-    return 1 if missed else 0
+    publish(options, figures, num_questions=QUESTIONS, num_attentions_alike=0 if differ else len(figures))
+    return 1 if differ or (missed and not is_recorded(options)) else 0
 
 
 if __name__ == "__main__":

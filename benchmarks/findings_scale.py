@@ -7,7 +7,6 @@
 One series in ten has a step of 5 % in the middle of noise of 2 %.
 """
 
-import argparse
 import random
 import resource
 import tempfile
@@ -15,6 +14,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID, uuid5
+
+from figures import make_parser, publish
 
 from paceline.findings.detection import detect
 from paceline.history import SessionInfo, Store, open_store
@@ -64,17 +65,19 @@ def fill(store: Store, nights: int, cases: int) -> None:
         store.add(session_of(night), ENVIRONMENT, list(records_of(night, nights, cases, rng)))
 
 
-def timed(store: Store, what: str) -> None:
+def timed(store: Store, what: str) -> tuple[float, int]:
+    """Seconds of CPU of one search, and how many findings there are after it."""
     started_s, cpu_started_s = time.perf_counter(), time.process_time()
     done = detect(store)
     wall_s, cpu_s = time.perf_counter() - started_s, time.process_time() - cpu_started_s
     print(
         f"{what:14} {wall_s:6.2f} s ({cpu_s:.2f} s of CPU)  {done.series:,} series, {done.findings:,} findings"
     )
+    return cpu_s, done.findings
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = make_parser(__doc__)
     parser.add_argument("--cases", type=int, default=500)
     parser.add_argument("--nights", type=int, default=365)
     parser.add_argument("--keep", type=Path)
@@ -85,11 +88,19 @@ def main() -> None:
             fill(store, options.nights, options.cases)
             with store.database.writing():
                 store.database.rows("DELETE FROM detection")
-            timed(store, "all")
-            timed(store, "nothing new")
+            all_s, found = timed(store, "all")
+            idle_s, _ = timed(store, "nothing new")
             fill(store, options.nights + 1, options.cases)
-            timed(store, "a night more")
-        print(f"most memory    {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB")
+            night_s, _ = timed(store, "a night more")
+        most_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"most memory    {most_mib:.0f} MiB")
+    figures = {
+        "search_cpu_s": (all_s, "s"),
+        "night_search_overhead": (night_s / all_s, "x"),
+        "idle_search_overhead": (idle_s / all_s, "x"),
+        "search_memory_mib": (most_mib, "MiB"),
+    }
+    publish(options, figures, num_series=options.cases * METRICS_A_CASE, num_findings=found)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ Each figure stands beside a yardstick that is measured in turn with it on the sa
 same rows. CPU and wall time are taken; the median of the ratios counts.
 """
 
-import argparse
 import gc
 import random
 import sqlite3
@@ -21,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import UUID, uuid5
 
+from figures import Row, finish, make_parser
+
 from paceline.history import SessionInfo, Store, open_store
 from paceline.model import Case, Measurement, Record, Status
 
@@ -29,21 +30,6 @@ METRICS_A_CASE = 10
 NIGHT_METRICS = 5000
 SWEEP_SERIES, SWEEP_POINTS = 5000, 365
 ENVIRONMENT = {"id": "scale", "class_id": "scale", "packages": {"dask": "2026.8.0"}}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One line of the table: a figure, its bound, and what it was measured against."""
-
-    what: str
-    figure: float
-    bound: float
-    unit: str
-    detail: str
-
-    @property
-    def met(self) -> bool:
-        return self.figure <= self.bound
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +121,12 @@ def measure_size(path: Path, samples: int) -> Row:
     size = path.stat().st_size
     detail = f"{size / 1e6:,.0f} MB for {samples:,} samples, never vacuumed"
     return Row(
-        what="room on the disk, a sample", figure=size / samples, bound=60, unit="bytes", detail=detail
+        what="room on the disk, a sample",
+        metric="storage_overhead",
+        figure=size / samples,
+        bound=60,
+        unit="bytes",
+        detail=detail,
     )
 
 
@@ -206,7 +197,12 @@ def measure_ingestion(path: Path, cases: Sequence[Case], rounds: int) -> Row:
         store.prune(sessions=[f"night-{POINTS + number}" for number in range(rounds + 1)])
     what = f"a night of {len(some) * METRICS_A_CASE:,} metrics added"
     return Row(
-        what=what, figure=figure, bound=2, unit="x", detail=f"{detail} of executemany of the same rows"
+        what=what,
+        metric="ingestion_overhead",
+        figure=figure,
+        bound=2,
+        unit="x",
+        detail=f"{detail} of executemany of the same rows",
     )
 
 
@@ -234,6 +230,7 @@ def measure_reading(path: Path, cases: Sequence[Case], rounds: int) -> Row:
     figure, detail = ratio(*pairs)
     return Row(
         what="one series of 1,000 points read",
+        metric="reading_overhead",
         figure=figure,
         bound=3,
         unit="x",
@@ -254,15 +251,14 @@ def measure_sweep(path: Path, cases: Sequence[Case]) -> Row:
         counts: list[int] = []
         times = timed(lambda: counts.extend(sweep(store)))
     detail = f"CPU; {len(counts):,} series with {sum(counts):,} points of {POINTS} each"
-    return Row(what="a year of 5,000 series read", figure=times.cpu_s, bound=10, unit="s", detail=detail)
-
-
-def show(rows: Sequence[Row]) -> None:
-    print(f"{'what':<42} {'figure':>9}  {'bound':>9}  {'':<4} measured as")
-    for row in rows:
-        mark = "ok" if row.met else "OVER"
-        figure, bound = f"{row.figure:.2f} {row.unit}", f"{row.bound:g} {row.unit}"
-        print(f"{row.what:<42} {figure:>11}  {bound:>9}  {mark:<4} {row.detail}")
+    return Row(
+        what="a year of 5,000 series read",
+        metric="sweep_cpu_s",
+        figure=times.cpu_s,
+        bound=10,
+        unit="s",
+        detail=detail,
+    )
 
 
 def measure(path: Path, samples: int, rounds: int) -> list[Row]:
@@ -277,17 +273,14 @@ def measure(path: Path, samples: int, rounds: int) -> list[Row]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--samples", type=int, default=10_000_000, help="how many to generate")
     parser.add_argument("--rounds", type=int, default=9, help="how often each thing is measured")
     parser.add_argument("--keep", type=Path, help="generate into this file and keep it")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="paceline-history-") as directory:
         rows = measure(args.keep or Path(directory) / "history.db", args.samples, args.rounds)
-    show(rows)
-    return 0 if all(row.met for row in rows) else 1
+    return finish(args, rows, num_samples=args.samples)
 
 
 if __name__ == "__main__":

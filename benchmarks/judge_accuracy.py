@@ -22,6 +22,7 @@ sys.path[:0] = [str(HERE / "data"), str(HERE / "peers")]
 import judge_bisections  # noqa: E402
 import judge_changes  # noqa: E402
 import judge_comparisons  # noqa: E402
+from figures import make_parser, publish  # noqa: E402
 from judge_peers import Peers, set_up  # noqa: E402
 
 
@@ -34,20 +35,22 @@ def main() -> int:
     print(f"seed {seed}, load {os.getloadavg()[0]:.1f} on {len(os.sched_getaffinity(0))} CPUs")
     peers = Peers(args.peers) if args.peers else None
     count = args.count or (6 if args.quick else 100)
-    parts: dict[str, Callable[[], None]] = {
+    parts: dict[str, Callable[[], dict[str, float] | None]] = {
         "changes": lambda: judge_changes.print_accuracy(seed, count, peers),
         "speed": lambda: judge_changes.print_speed(seed, peers, rounds=1 if args.quick else 5),
         "discoveries": lambda: judge_changes.print_discoveries(seed, 20 * count),
         "comparisons": lambda: judge_comparisons.print_comparisons(seed, 5 * count),
         "bisection": lambda: judge_bisections.print_bisections(seed, 2 * count),
     }
+    figures: dict[str, float] = {}
     for name in args.only or parts:
-        parts[name]()
+        figures |= parts[name]() or {}
+    publish(args, {name: (value, "") for name, value in figures.items()}, num_series=count)
     return 0
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="measure the judges' error rates and speed")
+    parser = make_parser("measure the judges' error rates and speed")
     parser.add_argument("--peers", type=Path, help="an environment with the peers, made by --setup")
     parser.add_argument("--setup", action="store_true", help="make the peers' environment and stop")
     parser.add_argument("--seed", type=int, help="of all random numbers (default: a fresh one)")

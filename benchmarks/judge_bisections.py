@@ -20,10 +20,11 @@ DRAWS: dict[str, Draw] = {
 }
 
 
-def print_bisections(seed: int, count: int) -> None:
+def print_bisections(seed: int, count: int) -> dict[str, float]:
+    """The table, and how often a search for a small step was right."""
     print(f"\nbisection over {COMMITS} commits, {count} searches each, {ENDS} values of each end")
-    for kind, size in [(kind, 1.5) for kind in DRAWS] + [("gaussian", 3.0), ("gaussian", 10.0)]:
-        _print_search(kind, size, seed, count)
+    kinds = [(kind, 1.5) for kind in DRAWS] + [("gaussian", 3.0), ("gaussian", 10.0)]
+    rights = [_print_search(kind, size, seed, count) for kind, size in kinds]
     random = np.random.default_rng(seed)
     alike = [_search(COMMITS, lambda _: random.normal(100, 1)) for _ in range(max(count // 4, 10))]
     given_up = sum(search.reproduces is False for search in alike)
@@ -33,9 +34,10 @@ def print_bisections(seed: int, count: int) -> None:
         f"no difference at all: {given_up / len(alike):.0%} say so, {wrong / len(alike):.0%} name a culprit, "
         f"{runs:.1f} runs"
     )
+    return {"bisection_accuracy": min(rights)}
 
 
-def _print_search(kind: str, size: float, seed: int, count: int) -> None:
+def _print_search(kind: str, size: float, seed: int, count: int) -> float:
     random = np.random.default_rng(seed)
     searches, right, classic_right = [], [], 0
     for _ in range(count):
@@ -53,6 +55,7 @@ def _print_search(kind: str, size: float, seed: int, count: int) -> None:
         f"{6 * REPEATS} runs",
         flush=True,
     )
+    return float(np.mean(right))
 
 
 def _measure(random: np.random.Generator, draw: Draw, culprit: int, size: float) -> Measure:

@@ -47,13 +47,13 @@ class Trial:
     stepped: list[History]
     busy: list[History]
 
-    def cell(self, found: list[list[int]]) -> str:
-        """The three figures, from what was found in the three lists, one after the other."""
+    def rates(self, found: list[list[int]]) -> tuple[float, float, float]:
+        """False alarms per 1,000 points, steps seen and F1, from what was found in the lists, one after the other."""
         in_quiet, in_stepped = found[: len(self.quiet)], found[len(self.quiet) :][: len(self.stepped)]
         points = sum(len(history.values) for history in self.quiet)
         alarms = 1000 * sum(map(len, in_quiet)) / points
         seen = sum(_hits(self.stepped, in_stepped)) / len(self.stepped)
-        return f"{alarms:.2f} | {seen:.2f} | {_f1(self.busy, found[-len(self.busy) :]):.2f}"
+        return alarms, seen, _f1(self.busy, found[-len(self.busy) :])
 
 
 def trials(seed: int, count: int) -> Iterator[Trial]:
@@ -73,16 +73,21 @@ def _trial(kind: str, noise: Noise, seed: int, count: int, length: int, at: int)
     )
 
 
-def print_accuracy(seed: int, count: int, peers: Peers | None) -> None:
+def print_accuracy(seed: int, count: int, peers: Peers | None) -> dict[str, float]:
+    """The table, and our own figures over all kinds of noise."""
     print(f"\nchange points, {count} series a kind and figure")
     print("false alarms per 1,000 points | found within 15 nights | F1")
     every = list(trials(seed, count))
     series = [history.values for trial in every for history in (*trial.quiet, *trial.stepped, *trial.busy)]
     columns = {name: iter(find(series)) for name, find in detectors(peers).items()}
     print(f"{'':14}" + "".join(f"{name:>22}" for name in columns))
+    own = []
     for trial in every:
-        cells = [trial.cell(list(islice(found, 3 * count))) for found in columns.values()]
-        print(f"{trial.kind:14}" + "".join(f"{cell:>22}" for cell in cells))
+        rates = [trial.rates(list(islice(found, 3 * count))) for found in columns.values()]
+        own.append(rates[0])
+        print(f"{trial.kind:14}" + "".join(f"{' | '.join(f'{rate:.2f}' for rate in of):>22}" for of in rates))
+    alarms, seen, f1 = (sum(column) / len(own) for column in zip(*own, strict=True))
+    return {"false_alarms_error_rate": alarms / 1000, "steps_seen_recall": seen, "changes_f1": f1}
 
 
 def _hits(histories: Sequence[History], found: Sequence[list[int]]) -> list[int]:

@@ -6,7 +6,6 @@
 An absolute time says little on a busy machine, so each figure stands beside its yardstick, measured in turn with it.
 """
 
-import argparse
 import os
 import resource
 import statistics
@@ -16,8 +15,9 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from figures import Row, finish, make_parser
 
 SCRIPT = """\
 import json, sys
@@ -26,21 +26,6 @@ where = Path(sys.argv[sys.argv.index("--benchmark-results-path") + 1])
 where.mkdir(parents=True, exist_ok=True)
 (where / "metrics.json").write_text(json.dumps({"value": 1}))
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One line of the table: a figure, its bound, and what it was measured against."""
-
-    what: str
-    figure: float
-    bound: float
-    unit: str
-    detail: str
-
-    @property
-    def met(self) -> bool:
-        return self.figure <= self.bound
 
 
 def environment() -> dict[str, str]:
@@ -108,12 +93,17 @@ def measure_start(directory: Path, repeats: int) -> list[Row]:
         run("-m", "paceline", "plan", str(four_thousand)),
     )
     against = f"CPU, beside {click * 1000:.0f} ms of `import click`"
+
+    def beside(what: str, metric: str, taken_s: float, bound: float) -> Row:
+        return Row(what=what, metric=metric, figure=taken_s / click, bound=bound, unit="x", detail=against)
+
     return [
-        Row(what="paceline --version", figure=version / click, bound=2, unit="x", detail=against),
-        Row(what="paceline --help", figure=help_text / click, bound=2, unit="x", detail=against),
-        Row(what="paceline plan, 1,000 entries", figure=plan / click, bound=20, unit="x", detail=against),
+        beside("paceline --version", "version_overhead", version, 2),
+        beside("paceline --help", "help_overhead", help_text, 2),
+        beside("paceline plan, 1,000 entries", "plan_overhead", plan, 20),
         Row(
             what="paceline plan, 4,000 over 1,000 entries",
+            metric="plan_growth_overhead",
             figure=plan_4000 / plan,
             bound=4.4,
             unit="x",
@@ -206,6 +196,7 @@ def measure_session(directory: Path, count: int, rounds: int) -> list[Row]:
     return [
         Row(
             what=f"session of {count} trivial entries",
+            metric="session_overhead",
             figure=statistics.median(ratios),
             bound=1.5,
             unit="x",
@@ -213,6 +204,7 @@ def measure_session(directory: Path, count: int, rounds: int) -> list[Row]:
         ),
         Row(
             what="our CPU a case",
+            metric="case_cpu_ms",
             figure=statistics.median(cpus_ms),
             bound=5,
             unit="ms",
@@ -239,6 +231,7 @@ def measure_memory(directory: Path, count: int) -> list[Row]:
     return [
         Row(
             what=f"memory after {count:,} entries",
+            metric="memory_growth_overhead",
             figure=watch.rss_bytes[-1] / tenth,
             bound=1.1,
             unit="x",
@@ -246,21 +239,13 @@ def measure_memory(directory: Path, count: int) -> list[Row]:
         ),
         Row(
             what="memory after a benchmark printed 1 GB",
+            metric="flood_memory_overhead",
             figure=flooded.rss_bytes[-1] / flooded.rss_bytes[0],
             bound=1.1,
             unit="x",
             detail=f"RSS, beside {flooded.rss_bytes[0] / 1e6:.0f} MB before it",
         ),
     ]
-
-
-def show(rows: Sequence[Row]) -> None:
-    print(f"{'what':<42} {'figure':>9}  {'bound':>7}  {'':<4} measured as")
-    for row in rows:
-        mark = "ok" if row.met else "OVER"
-        print(
-            f"{row.what:<42} {row.figure:>7.2f} {row.unit:<2} {row.bound:>6g} {row.unit:<2} {mark:<4} {row.detail}"
-        )
 
 
 def in_memory() -> Path | None:
@@ -270,9 +255,7 @@ def in_memory() -> Path | None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer entries and repeats")
     parser.add_argument(
         "--directory", type=Path, default=in_memory(), help="where to work (default: in memory)"
@@ -284,8 +267,7 @@ def main() -> int:
         rows = measure_start(directory, 3 if args.quick else 9)
         rows += measure_session(directory, 50 if args.quick else 200, 1 if args.quick else 3)
         rows += measure_memory(directory, 500 if args.quick else 10_000)
-    show(rows)
-    return 0 if all(row.met for row in rows) else 1
+    return finish(args, rows)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ The CPU seconds of whole runs of pytest, taken in turn: one test, and many. What
 the number of tests, so what a run costs once (imports, a look at the machine, opening the history) is shown apart.
 """
 
-import argparse
 import os
 import resource
 import statistics
@@ -18,41 +17,53 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from figures import make_parser, publish
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
     """One way to write and run trivial tests."""
 
     name: str
+    metric: str
     argument: str
     body: str
     options: tuple[str, ...] = ()
 
 
 PEDANTIC = "assert benchmark.pedantic(sum, args=((1, 2),), rounds=1, iterations=1) == 3"
-BARE = Kind(name="bare test", argument="", body="assert sum((1, 2)) == 3")
+BARE = Kind(name="bare test", metric="bare", argument="", body="assert sum((1, 2)) == 3")
 KINDS = (
     BARE,
-    Kind(name="bench, switched off", argument="bench", body="assert bench(sum, (1, 2)) == 3"),
+    Kind(
+        name="bench, switched off",
+        metric="switched_off",
+        argument="bench",
+        body="assert bench(sum, (1, 2)) == 3",
+    ),
     Kind(
         name="bench(rounds=1, warmup=0)",
+        metric="bench",
         argument="bench",
         body="assert bench(sum, (1, 2), rounds=1, warmup=0) == 3",
         options=("--benchmark",),
     ),
     Kind(
         name="with benchmark_time",
+        metric="benchmark_time",
         argument="benchmark_time",
         body="with benchmark_time:\n        assert sum((1, 2)) == 3",
         options=("--benchmark",),
     ),
     Kind(
         name="pytest-benchmark pedantic(1, 1)",
+        metric="pytest_benchmark",
         argument="benchmark",
         body=PEDANTIC,
     ),
     Kind(
         name="… with --benchmark-json",
+        metric="pytest_benchmark_json",
         argument="benchmark",
         body=PEDANTIC,
         options=("--benchmark-json=theirs.json",),
@@ -93,11 +104,17 @@ def measure(directory: Path, kind: Kind, count: int) -> tuple[float, float]:
     return once_s, (cpu_s(directory, kind, many) - once_s) / (count - 1)
 
 
-def table(readings: dict[Kind, Sequence[tuple[float, float]]]) -> list[str]:
-    medians = {
+Medians = dict[Kind, tuple[float, float]]
+
+
+def medians_of(readings: dict[Kind, Sequence[tuple[float, float]]]) -> Medians:
+    return {
         kind: (statistics.median(one for one, _ in taken), statistics.median(each for _, each in taken))
         for kind, taken in readings.items()
     }
+
+
+def table(medians: Medians) -> list[str]:
     bare_once_s, bare_each_s = medians[BARE]
     lines = [f"{'what':34} {'each test':>10} {'beside bare':>12} {'a run of one':>13} {'beside bare':>12}"]
     for kind, (once_s, each_s) in medians.items():
@@ -108,18 +125,40 @@ def table(readings: dict[Kind, Sequence[tuple[float, float]]]) -> list[str]:
     return lines
 
 
+def figures_of(medians: Medians) -> dict[str, tuple[float, str]]:
+    """What each kind costs beside a bare test: a run of one, and each further test."""
+    bare_once_s, bare_each_s = medians[BARE]
+    figures = {}
+    for kind, (once_s, each_s) in medians.items():
+        if kind is not BARE:
+            figures[f"{kind.metric}_overhead"] = (once_s / bare_once_s, "x")
+            figures[f"{kind.metric}_test_overhead_ms"] = (1000 * (each_s - bare_each_s), "ms")
+    return figures
+
+
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser = make_parser(__doc__)
     parser.add_argument("--tests", type=int, default=2000, help="tests of a long run (default %(default)s)")
     parser.add_argument("--repeats", type=int, default=7, help="runs of each kind (default %(default)s)")
+    parser.add_argument(
+        "--kinds",
+        nargs="+",
+        choices=[kind.metric for kind in KINDS if kind is not BARE],
+        default=[kind.metric for kind in KINDS],
+        help="what to measure beside a bare test (default: everything)",
+    )
     arguments = parser.parse_args()
     shared_memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=shared_memory if shared_memory.is_dir() else None) as made:
-        readings: dict[Kind, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
+        readings: dict[Kind, list[tuple[float, float]]] = {
+            kind: [] for kind in KINDS if kind is BARE or kind.metric in arguments.kinds
+        }
         for _ in range(arguments.repeats):
             for kind, taken in readings.items():
                 taken.append(measure(Path(made), kind, arguments.tests))
-    print("\n".join(table(dict(readings))))
+    medians = medians_of(dict(readings))
+    print("\n".join(table(medians)))
+    publish(arguments, figures_of(medians), num_tests=arguments.tests)
 
 
 if __name__ == "__main__":

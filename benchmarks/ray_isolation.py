@@ -8,7 +8,6 @@ adds a private directory and token, ports of its own, a watching process, the pr
 The two take turns, and swap places every round, so that a change of load meets both.
 """
 
-import argparse
 import os
 import shutil
 import signal
@@ -20,6 +19,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from figures import Row, finish, make_parser
 
 from paceline.run import tree
 from paceline.run.ray_cluster import RayCluster
@@ -121,18 +122,23 @@ def in_turn(rounds: int) -> tuple[list[Reading], list[Reading]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="pairs of clusters that are counted")
-    theirs, ours = in_turn(parser.parse_args().rounds)
+    options = parser.parse_args()
+    theirs, ours = in_turn(options.rounds)
     ratios = [mine.total_s / yours.total_s for yours, mine in zip(theirs, ours, strict=True)]
     total = sum(reading.total_s for reading in ours) / sum(reading.total_s for reading in theirs)
     ratio = statistics.median(ratios)
     spread = f"{min(ratios):.2f} to {max(ratios):.2f}; of the sums {total:.2f}"
-    verdict = "ok" if ratio <= BOUND else "OVER"
-    print(f"isolated cluster beside a bare one: {ratio:.2f}x (bound {BOUND}x, {spread})  {verdict}")
-    return 0 if ratio <= BOUND else 1
+    row = Row(
+        what="an isolated cluster, beside a bare one",
+        metric="isolation_overhead",
+        figure=ratio,
+        bound=BOUND,
+        unit="x",
+        detail=spread,
+    )
+    return finish(options, [row], num_clusters=len(ours))
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ are timed from the start of their process to its end. They take turns, and swap 
 of load meets both.
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -21,6 +20,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from figures import Row, finish, make_parser
 
 from paceline.run.ray_ports import reserve
 
@@ -85,7 +86,8 @@ def bare(address: str, count: int, cwd: Path) -> float:
 def pooled(address: str, count: int, cwd: Path) -> float:
     entries = [{"name": f"case_{number}", "command": COMMAND} for number in range(count)]
     (cwd / "suite.json").write_text(json.dumps({"entries": entries}))
-    seconds = timed([sys.executable, "-m", "paceline", "run", "suite.json", "--on", address], cwd)
+    ours = [sys.executable, "-m", "paceline", "run", "suite.json", "--on", address, "--db", "benchmark.db"]
+    seconds = timed(ours, cwd)
     records = list(cwd.glob("results/*/case_*/record.json"))
     if len(records) != count:
         raise SystemExit(f"{len(records)} records of {count} cases")
@@ -109,9 +111,7 @@ def in_turn(address: str, count: int, rounds: int) -> tuple[list[float], list[fl
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = make_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="pairs of runs that are counted")
     parser.add_argument("--cases", type=int, default=200, help="cases of a run")
     options = parser.parse_args()
@@ -120,11 +120,15 @@ def main() -> int:
     extra_ms = [1000 * (mine - yours) / options.cases for yours, mine in zip(theirs, ours, strict=True)]
     figure = statistics.median(extra_ms)
     spread = f"{min(extra_ms):.1f} to {max(extra_ms):.1f}; {statistics.median(ours) / statistics.median(theirs):.2f}x"
-    verdict = "ok" if figure <= BOUND_MS else "OVER"
-    print(
-        f"a case on the pool beside a bare task: +{figure:.1f} ms (bound {BOUND_MS:g} ms, {spread})  {verdict}"
+    row = Row(
+        what="a case on the pool, beside a bare task",
+        metric="pool_case_overhead_ms",
+        figure=figure,
+        bound=BOUND_MS,
+        unit="ms",
+        detail=spread,
     )
-    return 0 if figure <= BOUND_MS else 1
+    return finish(options, [row], num_cases=options.cases)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 import random
 from collections.abc import Callable
 
+from figures import make_parser, publish
+
 from paceline.judge import suspect_tail
 
 SERIES = 300
@@ -31,11 +33,15 @@ def autocorrelated(source: random.Random) -> Callable[[], float]:
 
 
 def main() -> None:
+    parser = make_parser(__doc__)
+    parser.add_argument("--series", type=int, default=SERIES, help="series of each kind of noise")
+    options = parser.parse_args()
+    figures = {}
     print(f"{'noise':<16}{'false, of 1,000 nights':>24}  step found by night 1, 2, 3, 5, 8")
     for kind in (gaussian, spiky, autocorrelated):
         looked = wrong = 0
         found = [0] * 8
-        for seed in range(SERIES):
+        for seed in range(options.series):
             draw = kind(random.Random(seed))
             values = [100 * (1 + draw()) for _ in NIGHTS]
             for night in range(8, len(values)):
@@ -47,8 +53,11 @@ def main() -> None:
                 if suspect_tail(values):
                     found = [count + (after >= night) for after, count in enumerate(found)]
                     break
-        shares = "  ".join(f"{found[night] / SERIES:4.0%}" for night in (0, 1, 2, 4, 7))
+        shares = "  ".join(f"{found[night] / options.series:4.0%}" for night in (0, 1, 2, 4, 7))
         print(f"{kind.__name__:<16}{1000 * wrong / looked:>24.0f}  {shares}")
+        figures[f"{kind.__name__}_error_rate"] = (wrong / looked, "")
+        figures[f"{kind.__name__}_found_by_night_3_accuracy"] = (found[2] / options.series, "")
+    publish(options, figures, num_series=3 * options.series)
 
 
 if __name__ == "__main__":

@@ -44,6 +44,8 @@ DOCS = Path(__file__).parents[1] / "docs" / "metrics.md"
         ("sort_seconds", "s", "lower"),
         ("ns_per_op", "ns/op", "lower"),
         ("speedup", None, "higher"),
+        ("plan_overhead", None, "lower"),
+        ("stub_overhead_ms", "ms", "lower"),
         ("accuracy", None, "higher"),
         ("compression_ratio", None, None),
         ("something", None, None),

@@ -10,6 +10,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from output_checksum import checksum_of
+
 from paceline import emit
 from paceline.errors import MissingExtra, PacelineError
 
@@ -54,6 +56,11 @@ def make_parser(description: str) -> argparse.ArgumentParser:
     add("--xenna-mode", choices=XENNA_MODES, default=XENNA_MODES[0], help="how the xenna executor runs")
     add("--on-error", choices=("reject", "fail"), default="reject", help="what a bad document leads to")
     add("--progress", choices=MODES, default="auto", help="live on a terminal, a line now and then elsewhere")
+    add(
+        "--output-checksum",
+        action="store_true",
+        help="also say what was written, by a checksum of local output",
+    )
     return parser
 
 
@@ -89,6 +96,8 @@ def run_script(args: argparse.Namespace, body: Body) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     write_results(results, totals, metrics, perf_counter() - started)
+    if args.output_checksum:
+        emit.metrics({"output_checksum": checksum_of(Path(args.output_path))})
     return 0
 
 

@@ -94,6 +94,7 @@ RULES: tuple[Rule, ...] = (
     _rule("num_documents", _COUNT, None, None),
     _rule("f1_score", "(?:^|_)(?:accuracy|precision|recall|f1|auc|bleu|rouge)(?:_|$)", None, "higher"),
     _rule("speedup", "(?:^|_)(?:speedup|efficiency|goodput|hit_rate)(?:_|$)", None, "higher"),
+    _rule("plan_overhead", "(?:^|_)(?:overhead|slowdown)$", None, "lower"),
     _rule("eval_loss", "(?:^|_)(?:loss|perplexity|wer|cer)$", None, "lower"),
     _rule("error_rate", "(?:^|_)(?:errors?|failures?)(?:_count|_rate)?$", None, "lower"),
     _rule("rows_processed", "_(?:count|processed|total)$", None, None),

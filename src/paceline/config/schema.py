@@ -207,7 +207,8 @@ class Entry(EntryDefaults):
 class DataSetup(Work):
     """A step that prepares data, run before all entries.
 
-    It has no requirements, `ray`, matrix, repetitions, tags or `needs`.
+    One that entries name in `needs` runs only if one of them does. It has no requirements, `ray`, matrix, repetitions,
+    tags or `needs`.
     """
 
     name: Name = Field(description="Its name, unique; one line.")

@@ -2,7 +2,7 @@
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +52,11 @@ def make_plan(
     notes: list[str] = list(loaded.warnings)
     if loaded.config.evals is not None:
         notes.append("the suite's evals are not a part of this: 'paceline evals run' runs them")
+    claimed = {name for draft in drafts for name in draft.setups}
     drafts = _choose(drafts, only, exclude, shard, notes, is_broken=bool(problems))
+    unneeded = claimed - {name for draft in drafts for name in draft.setups}
     marks = {**directories.marks, SEARCH_PATH: environ.get("PATH", os.defpath)}
-    built = _build(expansion, marks, drafts)
+    built = _build(expansion, marks, drafts, unneeded)
     problems += [problem for one in built for problem in one.notes.problems]
     errors = [*(error for one in built for error in one.errors), *unset_in_sinks(loaded)]
     names, values = _secrets(loaded, environ, built)
@@ -103,10 +105,13 @@ def _choose(
     return [by_name[candidate.name] for candidate in chosen]
 
 
-def _build(expansion: Expansion, marks: Mapping[str, str], drafts: Sequence[Draft]) -> list[Built]:
+def _build(
+    expansion: Expansion, marks: Mapping[str, str], drafts: Sequence[Draft], unneeded: Collection[str]
+) -> list[Built]:
+    """The set-ups and the cases; a set-up that only cases which were not chosen need is left out."""
     builder = CaseBuilder(expansion, marks)
     setups = expansion.loaded.config.data_setups
-    built = [builder.build_setup(setup, i) for i, setup in enumerate(setups)]
+    built = [builder.build_setup(setup, i) for i, setup in enumerate(setups) if setup.name not in unneeded]
     return built + [builder.build_case(draft) for draft in drafts]
 
 
