@@ -61,7 +61,7 @@ def main() -> int:
     args = parser.parse_args()
     emit.params({"size": args.size, "algorithm": args.algorithm})
 
-    chooser = random.Random(args.size)  # noqa: S311 - the same numbers every time
+    chooser = random.Random(args.size)  # the same numbers every time
     with emit.task("make_matrices"):
         left, right = make_matrix(args.size, chooser), make_matrix(args.size, chooser)
     with emit.task("multiply", items=args.size**3) as multiply:
