@@ -137,9 +137,8 @@ def _database_mounts(
     from paceline.history.urls import DEFAULT, VARIABLE, find_url, parse_target
     from paceline.plan.mounts import Mount
 
-    urls = [
-        find_url(db, side.loaded.config.history and side.loaded.config.history.url) for side in (here, there)
-    ]
+    configured = [side.loaded.config.history for side in (here, there)]
+    urls = [find_url(db, history.url if history else None) for history in configured]
     if urls[0] == DEFAULT and not here.directories.results_url:
         settings[VARIABLE] = str(there.directories.results_dir / DEFAULT)
         return
