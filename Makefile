@@ -18,10 +18,10 @@ DEMO := $(VENV)/.demo-installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo nightly dashboard pictures docs test lint bench reference lock clean
+.PHONY: help setup demo nightly dashboard pictures docs test test-here test-clusters lint bench reference lock clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(DEV) ## Install Paceline and all that its development needs into .venv
 
@@ -68,9 +68,13 @@ docs: $(DEV) ## Build the documentation's site into site/; needs no network
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "site/index.html; to search in it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site"
 
-# Tests that start Ray or Dask run one at a time and apart: each cluster takes all cores while it comes up.
-test: lint ## Run the checks and all tests
+test: lint test-here test-clusters ## Run the checks and all tests; `make --jobs=3 test` side by side
+
+test-here: $(DEV) ## Run the tests that need no cluster
 	$(BIN)/python -m pytest -m "not ray and not dask" $(PYTEST_ARGS)
+
+# One at a time and in a process of their own: each cluster takes all cores while it comes up, and Ray leaves threads.
+test-clusters: $(DEV) ## Run the tests that start Ray or Dask
 	$(BIN)/python -m pytest -m "ray or dask"
 
 lint: $(DEV) ## Check style and types

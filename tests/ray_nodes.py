@@ -68,6 +68,8 @@ def simulated_nodes(*nodes: dict[str, Any]) -> Iterator[SimulatedNodes]:
         for name, value in {**VARIABLES, **numbers, "RAY_TMPDIR": str(home)}.items():
             patch.setenv(name, value)
         patch.delenv("RAY_ADDRESS", raising=False)
+        # cosmos-xenna sets it in every process that it ran in; then Ray's workers see no GPU.
+        patch.delenv("RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES", raising=False)
         # Every worker would compile the whole of Ray anew.
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
         from ray._private import ray_constants

@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from warm_start import warm_start
+
+TIMEOUT_S = 170.0
+
 
 @dataclass(frozen=True)
 class Workplace:
@@ -25,13 +29,15 @@ class Workplace:
         return [sys.executable, "-m", "paceline", *map(str, words)]
 
     def run(self, *words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
+        environ = {**os.environ, "NO_COLOR": "1", **env}
+        done = warm_start().run([*map(str, words)], self.path, environ, TIMEOUT_S)
+        return done or subprocess.run(
             self.command(*words),
             cwd=self.path,
-            env={**os.environ, "NO_COLOR": "1", **env},
+            env=environ,
             capture_output=True,
             text=True,
-            timeout=170,
+            timeout=TIMEOUT_S,
             stdin=subprocess.DEVNULL,
         )
 

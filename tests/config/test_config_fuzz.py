@@ -158,7 +158,7 @@ def check(paths: list[Path], datasets: Path | None = None, sinks: tuple[str, ...
     return True
 
 
-@settings(max_examples=600, suppress_health_check=list(HealthCheck))
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(data=_BROKEN, sinks=st.sampled_from([(), (), ("mlflow",), ("none",)]))
 def test_one_broken_file(tmp_path: Path, data: bytes, sinks: tuple[str, ...]) -> None:
     path = tmp_path / "suite.yaml"

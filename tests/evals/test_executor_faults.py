@@ -328,7 +328,7 @@ def has_gone_on(base: Path, begun: int, parent: subprocess.Popen[str]) -> bool:
 
 
 def test_a_parent_killed_at_any_moment_loses_nothing(tmp_path: Path, mark: str) -> None:
-    kills = int(os.environ.get("EVALS_TEST_KILLS", "4"))
+    kills = int(os.environ.get("EVALS_TEST_KILLS", "3"))
     stubs = 10 * kills
     random, base = Random(kills), tmp_path / "results"
     done: dict[Path, bytes] = {}
