@@ -163,19 +163,10 @@ def test_the_image_runs_a_session_as_no_root(builder: Builder) -> None:
     assert who == "10001 oci\n"
 
     demo = "/opt/paceline/suites/examples/quickstart.yaml"
-    words = [
-        "paceline",
-        "run",
-        demo,
-        "--results-dir",
-        "/results",
-        "--session-name",
-        "demo",
-        "--db",
-        "/results/h.db",
-    ]
-    done = builder.run(*inside, *words)
-    assert "8 passed of 8 cases" in done.stdout
+    kept = ["--results-dir", "/results", "--session-name", "demo", "--db", "/results/h.db"]
+    # A script in Python, one in shell, and a program; the matrix would add twenty runs of the same kind.
+    done = builder.run(*inside, "paceline", "run", demo, "--exclude", "matrix_multiply*", *kept)
+    assert "3 passed of 3 cases" in done.stdout
     report = json.loads((results / "demo" / "report.json").read_text())
     assert report["ok"] is True
     assert {record["status"] for record in report["records"]} == {"passed"}
