@@ -44,7 +44,7 @@ class Desk:
         return engine
 
     def call(
-        self, script: str, *words: str, cwd: Path | None = None, **env: str
+        self, script: str, *words: str, cwd: Path | None = None, user: int | None = None, **env: str
     ) -> subprocess.CompletedProcess[str]:
         # /usr/bin has what the scripts need, and might have an engine: the stubs come first.
         search = f"{self.path / 'bin'}:/usr/bin:/bin"
@@ -63,6 +63,9 @@ class Desk:
             text=True,
             timeout=120,
             stdin=subprocess.DEVNULL,
+            user=user,
+            group=user,
+            extra_groups=None if user is None else [],
         )
 
     @property

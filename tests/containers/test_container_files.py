@@ -209,8 +209,19 @@ def test_manifests_follow_the_schemas_of_kubernetes(file: str, document: dict[st
         kubernetes_validate.validate(whole, KUBERNETES, strict=True)
 
 
-def test_there_are_pods_to_check() -> None:
+def test_there_are_pods_to_check_and_the_schemas_see_a_mistake() -> None:
+    kubernetes_validate = pytest.importorskip(
+        "kubernetes_validate", reason="the schemas of Kubernetes are missing"
+    )
     assert len(PODS) == 3
+    wrong = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "one"},
+        "spec": {**PODS[0][1], "runAsUsr": 1},
+    }
+    with pytest.raises(kubernetes_validate.ValidationError, match="runAsUsr"):
+        kubernetes_validate.validate(wrong, KUBERNETES, strict=True)
 
 
 @pytest.mark.parametrize(("name", "pod"), PODS, ids=[name for name, _ in PODS])

@@ -44,14 +44,12 @@ class Builder:
             "HOME": str(self.path),
         }
 
-    def run(self, *words: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *words: str | Path, check: bool = True, cwd: Path = REPOSITORY, **env: str
+    ) -> subprocess.CompletedProcess[str]:
+        environ = {**self.environ(), **env}
         done = subprocess.run(
-            [*map(str, words)],
-            capture_output=True,
-            text=True,
-            env=self.environ(),
-            timeout=BOUND_S,
-            cwd=REPOSITORY,
+            [*map(str, words)], capture_output=True, text=True, env=environ, timeout=BOUND_S, cwd=cwd
         )
         assert not check or done.returncode == 0, f"{words}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
         return done
@@ -116,7 +114,7 @@ def fetch_wheels(builder: Builder) -> Path:
         [*download, "--require-hashes", *files, "--dest", wheels], capture_output=True, text=True
     )
     if done.returncode != 0:
-        pytest.skip(f"the locked packages cannot be had: {done.stderr.strip().splitlines()[-1]}")
+        pytest.skip(f"the locked packages cannot be had: {done.stderr.strip().splitlines()[-1:]}")
     (builder.path / "pip.conf").write_text("[global]\nno-index = true\nfind-links = /wheels\n")
     return wheels
 
@@ -165,19 +163,10 @@ def test_the_image_runs_a_session_as_no_root(builder: Builder) -> None:
     assert who == "10001 oci\n"
 
     demo = "/opt/paceline/suites/examples/quickstart.yaml"
-    words = [
-        "paceline",
-        "run",
-        demo,
-        "--results-dir",
-        "/results",
-        "--session-name",
-        "demo",
-        "--db",
-        "/results/h.db",
-    ]
-    done = builder.run(*inside, *words)
-    assert "8 passed of 8 cases" in done.stdout
+    kept = ["--results-dir", "/results", "--session-name", "demo", "--db", "/results/h.db"]
+    # A script in Python, one in shell, and a program; the matrix would add twenty runs of the same kind.
+    done = builder.run(*inside, "paceline", "run", demo, "--exclude", "matrix_multiply*", *kept)
+    assert "3 passed of 3 cases" in done.stdout
     report = json.loads((results / "demo" / "report.json").read_text())
     assert report["ok"] is True
     assert {record["status"] for record in report["records"]} == {"passed"}
@@ -189,3 +178,47 @@ def test_the_image_runs_a_session_as_no_root(builder: Builder) -> None:
     denied = builder.run(*inside, "sh", "-c", "echo > /opt/paceline/healthcheck.py", check=False)
     assert denied.returncode != 0
     builder.run("buildah", "rm", "--all")
+    run_by_script(builder)
+
+
+SUITE = """
+paths:
+  - {name: data, host_path: "${DATA}", container_path: /data}
+entries:
+  - name: count
+    script: count.sh
+    interpreter: sh
+    args: ["{data}/my words.txt"]
+    env: {TOKEN: "${SOME_TOKEN}"}
+"""
+SCRIPT = """
+set -e
+test "$(wc -l < "$1")" = 2
+test "$TOKEN" = hush-hush
+test "$(id -u)" = 10001
+if touch beside 2>/dev/null; then exit 9; fi
+echo '{"num_lines": 2}' > "$PACELINE_RESULTS_PATH/metrics.json"
+"""
+
+
+def run_by_script(builder: Builder) -> None:
+    """tools/run.sh with a suite of the host: its directories, variables and user are those that it should see."""
+    work = builder.path / "a $(touch pwned) directory"
+    data = builder.path / "my data"
+    for directory in (work, data):
+        directory.mkdir()
+    (work / "suite.yaml").write_text(SUITE)
+    (work / "count.sh").write_text(SCRIPT)
+    (data / "my words.txt").write_text("one\ntwo\n")
+    engine = builder.path / "engine"
+    engine.write_text(f'#!/bin/sh\nexec {sys.executable} {REPOSITORY}/tests/buildah_engine.py "$@"\n')
+    engine.chmod(0o755)
+    words = ["--engine", engine, "--image", IMAGE, "--", "suite.yaml", "--session-name", "by-script"]
+    known = {"PYTHON_BIN": sys.executable, "DATA": str(data), "SOME_TOKEN": "hush-hush"}
+    done = builder.run(REPOSITORY / "tools" / "run.sh", *words, cwd=work, **known)
+    assert "1 passed of 1 case" in done.stdout
+    record = json.loads((work / "results" / "by-script" / "count" / "record.json").read_text())
+    assert record["metrics"]["num_lines"]["value"] == 2
+    assert "hush-hush" not in json.dumps(record)
+    assert (work / "results" / "benchmark.db").stat().st_uid == 10001
+    assert not list(builder.path.rglob("pwned"))

@@ -99,9 +99,7 @@ def serving(place: Workplace) -> Iterator[tuple[subprocess.Popen[str], str]]:
         server.stdout.close()
 
 
-def test_a_dashboard_is_well_when_it_answers(
-    place: Workplace, serving: tuple[subprocess.Popen[str], str]
-) -> None:
+def test_a_dashboard_is_well_when_it_answers(serving: tuple[subprocess.Popen[str], str]) -> None:
     server, address = serving
     port = address.rstrip("/").rpartition(":")[2]
     # The check reads the port from the command line, where a free one is 0: ask as if it stood there.
@@ -110,25 +108,21 @@ def test_a_dashboard_is_well_when_it_answers(
     )
     words = [sys.executable, "-c", program, REPOSITORY / "docker" / "healthcheck.py"]
     assert subprocess.run([*words, port], capture_output=True, text=True).stdout == "None\n"
+
+    unreachable = health(server.pid)
+    assert unreachable.returncode == 1
+    assert "does not answer on port 0" in unreachable.stdout
+
+    os.kill(server.pid, signal.SIGSTOP)
+    deadline = time.monotonic() + 30
+    while "is stopped" not in (said := health(server.pid)).stdout:
+        assert time.monotonic() < deadline, said
+    assert said.returncode == 1
+
     server.kill()
     server.wait()
     gone = subprocess.run([*words, port], capture_output=True, text=True).stdout
     assert f"does not answer on port {port}" in gone
-
-
-def test_a_server_that_does_not_answer_is_ill(serving: tuple[subprocess.Popen[str], str]) -> None:
-    done = health(serving[0].pid)  # its command line says port 0, where nobody can be
-    assert done.returncode == 1
-    assert "does not answer on port 0" in done.stdout
-
-
-def test_a_stopped_process_is_ill(serving: tuple[subprocess.Popen[str], str]) -> None:
-    pid = serving[0].pid
-    os.kill(pid, signal.SIGSTOP)
-    deadline = time.monotonic() + 30
-    while "is stopped" not in (said := health(pid)).stdout:
-        assert time.monotonic() < deadline, said
-    assert said.returncode == 1
 
 
 def test_a_run_is_well_behind_an_init_and_other_programs_are_not_ours(place: Workplace) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,22 @@ def test_who_runs(suite_desk: Desk) -> None:
     assert mine == ([] if os.geteuid() == 0 else [f"--user={os.geteuid()}:{os.getegid()}"])
     suite_desk.call("run.sh", "--shell", "--user", "7:8")
     assert "--user=7:8" in suite_desk.argv
+
+
+@pytest.mark.parametrize(("engine", "further"), [("docker", []), ("podman", ["--userns=keep-id"])])
+def test_a_plain_user_stays_that_user(engine: str, further: list[str]) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+    # Not below pytest's own directory, which other users may not enter.
+    with tempfile.TemporaryDirectory(dir="/tmp") as directory:
+        Path(directory).chmod(0o777)
+        desk = Desk(Path(directory))
+        desk.add_engine(engine)
+        done = desk.call("run.sh", "--engine", engine, "--shell", cwd=Path("/"), user=65534)
+        if "Permission denied" in done.stderr:
+            pytest.skip("this checkout is its owner's alone to read")
+        assert done.returncode == 0, done.stderr
+        assert [word for word in desk.argv if word.startswith("--user")] == ["--user=65534:65534", *further]
 
 
 def test_a_dry_run_prints_what_would_be_run_and_does_nothing(suite_desk: Desk) -> None:
