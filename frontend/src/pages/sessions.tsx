@@ -41,7 +41,7 @@ export function SessionsPage({ overview, running }: { overview: Overview; runnin
         id={(row) => row.id}
         columns={[
           { name: '', show: (row) => <input type="checkbox" aria-label={`Choose ${row.name} for a comparison`} checked={chosen.includes(row.id)} onChange={() => toggle(row.id)} /> },
-          { name: 'Session', show: (row) => <a href={sessionLink(row.id)}>{plain(row.name)}</a>, sort: (row) => row.name },
+          { name: 'Session', show: (row) => <SessionName session={row} />, sort: (row) => row.name },
           { name: 'Started', show: (row) => moment(row.started), sort: (row) => row.started ?? '' },
           { name: 'Revision', show: (row) => <Revision revision={row.revision} />, sort: (row) => row.revision ?? '' },
           { name: 'Branch', show: (row) => plain(row.branch ?? ''), sort: (row) => row.branch ?? '' },
@@ -50,6 +50,14 @@ export function SessionsPage({ overview, running }: { overview: Overview; runnin
           { name: 'By', show: (row) => plain(row.tool ?? ''), sort: (row) => row.tool ?? '' },
         ]}
       />
+    </>
+  );
+}
+
+function SessionName({ session }: { session: Session }) {
+  return (
+    <>
+      <a href={sessionLink(session.id)}>{plain(session.name)}</a> {session.attentions && <span class="tag">evals</span>}
     </>
   );
 }
