@@ -3,7 +3,7 @@
 import { useMemo, useState } from 'preact/hooks';
 import { Chart, type Plot } from './chart';
 import { list, numbers, type Packed } from './data';
-import { saveCsv } from './export';
+import { saveCsv, savePng, saveSvg } from './export';
 import { quantity } from './format';
 import { LINES } from './theme';
 import { plain, Table } from './ui';
@@ -59,7 +59,17 @@ export function Curves({ title, columns, name }: { title: string; columns: Recor
       <div class="curves">
         {read.curves.map((curve, at) => (
           <figure key={curve.name}>
-            <figcaption>{plain(curve.title)}</figcaption>
+            <figcaption>
+              {plain(curve.title)}
+              <span class="downloads">
+                <button type="button" aria-label={`Download ${curve.title} as PNG`} onClick={(event) => savePng(`${name} ${curve.name}`, (event.target as Element).closest('figure'))}>
+                  PNG
+                </button>
+                <button type="button" aria-label={`Download ${curve.title} as SVG`} onClick={() => saveSvg(`${name} ${curve.name}`, `${name}: ${curve.title}`, plots[at], { zero: true })}>
+                  SVG
+                </button>
+              </span>
+            </figcaption>
             <Chart plot={plots[at]} view={{ zero: true }} title={`${curve.title} over the run; the table below has its values`} height={170} />
           </figure>
         ))}

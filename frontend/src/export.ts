@@ -43,6 +43,22 @@ export function savePng(name: string, box: Element | null): void {
   copy.toBlob((blob) => blob && save(`${name}.png`, 'image/png', blob));
 }
 
+const DRAWN_BY = ['fill', 'fill-opacity', 'stroke', 'stroke-width', 'stroke-dasharray', 'opacity', 'font-size', 'font-family', 'text-anchor', 'paint-order'];
+
+/** A drawing of the page as a file: what the style sheet says of its parts is written into them. */
+export function saveDrawing(name: string, drawing: SVGSVGElement): void {
+  const copy = drawing.cloneNode(true) as SVGSVGElement;
+  const [shown, parts] = [drawing, copy].map((root) => [root, ...root.querySelectorAll<SVGElement>('*')]);
+  parts.forEach((part, at) => {
+    const style = getComputedStyle(shown[at]);
+    for (const property of DRAWN_BY) part.setAttribute(property, style.getPropertyValue(property));
+    part.removeAttribute('class');
+  });
+  copy.querySelectorAll('a').forEach((link) => link.removeAttribute('href'));
+  copy.setAttribute('xmlns', 'http://www.w3.org/2000/svg');
+  save(`${name}.svg`, 'image/svg+xml', new XMLSerializer().serializeToString(copy));
+}
+
 const escaped = (text: string) => text.replace(/[&<>"]/g, (found) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' })[found] as string);
 
 /** The chart as a drawing that can be enlarged. */

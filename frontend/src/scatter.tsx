@@ -1,8 +1,9 @@
 // One number against another: quality against speed, memory against time. A table has the same points.
 
+import { useRef } from 'preact/hooks';
 import { quantity } from './format';
 import { lastAttempts, type SessionData } from './model';
-import { caseLink, Choice, plain, Table } from './ui';
+import { caseLink, Choice, DrawingDownload, plain, Table } from './ui';
 
 interface Props {
   sides: SessionData[][];
@@ -97,8 +98,9 @@ export function Dots({ dots, lines, across, up }: { dots: Dot[]; lines: Dot[][];
   const [x, y] = [scaleOf(dots.map((dot) => dot.x)), scaleOf(dots.map((dot) => dot.y))];
   const left = (value: number) => LEFT + x.at(value) * (WIDTH - LEFT);
   const top = (value: number) => HEIGHT - BOTTOM - y.at(value) * (HEIGHT - BOTTOM);
+  const box = useRef<HTMLDivElement>(null);
   return (
-    <>
+    <div ref={box}>
       <svg class="scatter" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={`${up.name} against ${across.name}, ${dots.length} points; the table below has them`}>
         {[EDGE, 0.5, 1 - EDGE].map((share) => (
           <g key={share}>
@@ -124,8 +126,9 @@ export function Dots({ dots, lines, across, up }: { dots: Dot[]; lines: Dot[][];
           <Mark key={dot.id} dot={dot} x={left(dot.x)} y={top(dot.y)} text={`${plain(dot.name)}: ${quantity(dot.x, across.unit)}, ${quantity(dot.y, up.unit)}`} />
         ))}
       </svg>
+      <DrawingDownload name={`${up.name} against ${across.name}`} box={box} />
       <DotTable dots={dots} across={across} up={up} />
-    </>
+    </div>
   );
 }
 

@@ -358,6 +358,19 @@ function Health({ overview }: { overview: Overview }) {
           );
         })}
       </div>
+      <details>
+        <summary>Table of machine health</summary>
+        <Table<Session>
+          caption="Machine health by session"
+          rows={[...told].reverse()}
+          first={20}
+          id={(row) => row.id}
+          columns={[
+            { name: 'Session', show: (row) => <a href={sessionLink(row.id)}>{plain(row.name)}</a>, sort: (row) => row.started ?? '' },
+            ...shown.map(([name, text, unit]) => ({ name: text, show: (row: Session) => quantity(row.health?.[name], unit), sort: (row: Session) => row.health?.[name] ?? NaN, numeric: true })),
+          ]}
+        />
+      </details>
     </section>
   );
 }

@@ -78,12 +78,12 @@ function Shown({ data, environments, query, change, now }: ShownProps) {
         rows={shown}
         id={(row) => row.place}
         chosen={(row) => query.case === row.case && (query.v ?? '') === row.variant}
-        detail={(row) => <Detail record={row} data={data} environments={environments} />}
+        detail={(row) => <Detail record={row} data={data} environments={environments} wanted={query.log ?? ''} onWanted={(log) => change({ log })} />}
         columns={[
           {
             name: 'Case',
             show: (row) => (
-              <button type="button" class="linkish" aria-expanded={query.case === row.case && (query.v ?? '') === row.variant} onClick={() => change(query.case === row.case && (query.v ?? '') === row.variant ? { case: undefined, v: undefined } : { case: row.case, v: row.variant })}>
+              <button type="button" class="linkish" aria-expanded={query.case === row.case && (query.v ?? '') === row.variant} onClick={() => change(query.case === row.case && (query.v ?? '') === row.variant ? { case: undefined, v: undefined, log: undefined } : { case: row.case, v: row.variant })}>
                 {plain(row.case)}
                 {row.variant && <span class="soft"> {plain(row.variant)}</span>}
                 {row.setup && <span class="tag">set-up</span>}
@@ -192,7 +192,7 @@ interface RunFiles {
   files?: { name: string; bytes: number }[];
 }
 
-function Detail({ record, data, environments }: { record: SessionRecord; data: SessionData; environments: Map<number, EnvironmentHead> }) {
+function Detail({ record, data, environments, wanted, onWanted }: { record: SessionRecord; data: SessionData; environments: Map<number, EnvironmentHead>; wanted: string; onWanted: (text: string) => void }) {
   const { value: files } = useLoaded(() => (record.files ? load<RunFiles>(`files/${data.session.id}/${record.place}`, data.running.length > 0) : Promise.resolve({} as RunFiles)), [record.place, data]);
   const metrics = data.metrics.filter((metric) => !Number.isNaN(metric.values[record.place]));
   const head = environments.get(record.environment);
@@ -229,8 +229,9 @@ function Detail({ record, data, environments }: { record: SessionRecord; data: S
           ))}
         </dl>
       </details>
-      {files?.log && <Log log={files.log} />}
+      {files?.log && <Log log={files.log} wanted={wanted} onWanted={onWanted} />}
       <Command record={record} />
+      {files && !files.files?.length && <Artifacts names={record.setting.artifacts ?? []} />}
       {files?.files && files.files.length > 0 && (
         <details>
           <summary>{plural(files.files.length, 'file')} of this run</summary>
@@ -247,6 +248,23 @@ function Detail({ record, data, environments }: { record: SessionRecord; data: S
         </details>
       )}
     </div>
+  );
+}
+
+/** What the run said it left, where its files are not at hand. */
+function Artifacts({ names }: { names: string[] }) {
+  if (!names.length) return null;
+  return (
+    <details>
+      <summary>{plural(names.length, 'artifact')}</summary>
+      <ul class="files">
+        {names.map((name) => (
+          <li key={name}>
+            <code>{plain(name)}</code>
+          </li>
+        ))}
+      </ul>
+    </details>
   );
 }
 
@@ -353,8 +371,7 @@ function Stages({ metrics, place }: { metrics: Column[]; place: number }) {
 
 const MOST_LOG_LINES = 3000;
 
-function Log({ log }: { log: { text: string; bytes: number; cut: boolean } }) {
-  const [wanted, setWanted] = useState('');
+function Log({ log, wanted, onWanted }: { log: { text: string; bytes: number; cut: boolean }; wanted: string; onWanted: (text: string) => void }) {
   const lines = useMemo(() => log.text.replace(/\n$/, '').split('\n').map((line) => plain(line.replace(/\r+$/, '').split('\r').pop() ?? '').replaceAll(/\ufffd\[[0-9;]*[A-Za-z]/g, '')), [log]);
   const found = wanted ? lines.map((line, at): [number, string] => [at, line]).filter(([, line]) => line.toLowerCase().includes(wanted.toLowerCase())) : lines.map((line, at): [number, string] => [at, line]);
   const shownLines = found.slice(-MOST_LOG_LINES);
@@ -365,7 +382,7 @@ function Log({ log }: { log: { text: string; bytes: number; cut: boolean } }) {
       </summary>
       <label class="choice">
         <span>Search the output</span>
-        <input type="search" value={wanted} onInput={(event) => setWanted((event.target as HTMLInputElement).value)} />
+        <input type="search" value={wanted} onInput={(event) => onWanted((event.target as HTMLInputElement).value)} />
       </label>
       {wanted && (
         <span class="soft" role="status">
