@@ -44,7 +44,7 @@ export function quantity(value: number | null | undefined, unit?: string, count?
 export function ticks(values: (number | null)[], unit?: string): string[] {
   const labels = (count?: number) => values.map((value) => (value === null ? '' : quantity(value, unit, count)));
   const differ = (found: string[]) => new Set(found).size === found.length;
-  return [3, 4, 5, 6].map(labels).find(differ) ?? labels();
+  return [3, 4, 5, 6, 7, 8, 9].map(labels).find(differ) ?? labels();
 }
 
 export function percent(effect: number | null | undefined): string {
