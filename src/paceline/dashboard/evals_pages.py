@@ -40,18 +40,22 @@ def evals_page(directory: Path) -> dict[str, Any]:
     stubs: list[dict[str, Any]] = []
     missing = 0
     for entry in read_summary(directory)["results"]:
-        found = _scores(directory / entry["directory"], entry)
+        try:
+            found = _scores(directory / entry["directory"], entry)
+            facts = _facts(entry)
+        except (KeyError, TypeError):  # a summary that somebody else wrote
+            found = None
         if found is None:
             missing += 1
             continue
         scores, conditions = found
         names = sorted(scores)
-        told = {"benchmark": entry["benchmark"], "subset": entry["subset"]}
-        samples = [name[:LONGEST_ID] for name in names]
-        task = tasks.setdefault((*map(str, told.values()), *names), {**told, "samples": samples})
-        at = next(place for place, one in enumerate(tasks.values()) if one is task)
+        key = (str(entry["benchmark"]), str(entry["subset"]), *names)
+        if key not in tasks:
+            told = {"benchmark": entry["benchmark"], "subset": entry["subset"]}
+            tasks[key] = {**told, "number": len(tasks), "samples": [name[:LONGEST_ID] for name in names]}
         packed = pack_scores([scores[name] for name in names])
-        stubs.append({**_facts(entry), "task": at, "conditions": conditions, "scores": packed})
+        stubs.append({**facts, "task": tasks[key]["number"], "conditions": conditions, "scores": packed})
     return {"tasks": list(tasks.values()), "stubs": stubs, "missing": missing}
 
 
