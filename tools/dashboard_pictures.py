@@ -6,11 +6,13 @@ Needs Chromium (`apt-get install chromium`) and playwright; makes the demo's his
 """
 
 import argparse
+import json
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from urllib.parse import quote
 
 from playwright.sync_api import Page, sync_playwright
 
@@ -30,6 +32,8 @@ SHOTS = {
     "case-compare": "#/case/sort%5Bn%3D10000000%5D?m=wall_s&a=60.0&b=118.0",
     "session": "#/session/{last}?case=alm_windows",
     "compare": "#/compare?a=s%3A{older}&b=s%3A{last}",
+    "compare-evals": "#/compare?a={dense}&b={streaming}&pair=base-8b%2Flongbench_triviaqa",
+    "compare-quality": "#/compare?a={dense}&b={streaming}&view=quality",
     "compare-heat": "#/compare?a=r%3A{old_revision}&b=b%3Amain&view=heat",
     "cases": "#/cases?q=join",
     "sessions": "#/sessions",
@@ -60,8 +64,15 @@ def addresses(page: Page, site: Path) -> dict[str, str]:
     page.wait_for_selector("tbody tr")
     ids = page.eval_on_selector_all("tbody a", "all => all.map(a => a.hash.split('/')[2].split('?')[0])")
     revisions = page.eval_on_selector_all("tbody code", "all => all.map(code => code.title)")
-    filled = {"last": ids[0], "older": ids[40], "old_revision": revisions[50]}
+    evals = page.locator("tbody a", has_text="execution_").get_attribute("href") or ""
+    sides = {name: attention_side(evals.rpartition("/")[2], name) for name in ("dense", "streaming")}
+    filled = {"last": ids[0], "older": ids[40], "old_revision": revisions[50], **sides}
     return {name: f"{site.as_uri()}/index.html{shot.format(**filled)}" for name, shot in SHOTS.items()}
+
+
+def attention_side(session: str, name: str) -> str:
+    """An attention of an execution as the address of a comparison has it."""
+    return quote(f"e:{json.dumps([session, name], separators=(',', ':'))}", safe="")
 
 
 def take(page: Page, address: str, target: Path) -> None:

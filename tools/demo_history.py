@@ -17,6 +17,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from demo_evals import add_evals
+
 from paceline.findings.commits import Repository
 from paceline.findings.detection import detect
 from paceline.history import SessionInfo, Store, open_store
@@ -270,7 +272,32 @@ def write_files(directory: Path, info: SessionInfo, records: list[Record], chanc
             used = peak * min(1, 0.15 + share * 1.3) * (0.94 + 0.06 * math.sin(step / 4))
             lines.append(f"{share * seconds:.2f},{used:.0f},{share * seconds * 3.1:.2f},4")
         (entry / "resources.csv").write_text("\n".join(lines) + "\n")
+        if "gpu" in record.case.tags:
+            (entry / "gpustats.csv").write_text(gpu_readings(seconds))
         session.write_record(record)
+
+
+def gpu_readings(seconds: float) -> str:
+    """What two GPUs said while a case ran, in the columns that the collector writes."""
+    head = "timestamp_utc,gpu_id,utilization_gpu_pct,memory_used_bytes,memory_total_bytes,temperature_c,power_draw_w"
+    lines = [head]
+    for step in range(81):
+        now = FIRST + timedelta(days=NIGHTS - 1, seconds=seconds * step / 80)
+        time = now.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        for gpu in (0, 1):
+            busy = 0 if step in (0, 80) else 88 + 9 * math.sin(step / 3 + gpu)
+            used = min(1.0, 0.2 + step / 20) * (14 - 3 * gpu) * GIB
+            cells = (
+                time,
+                gpu,
+                f"{busy:.0f}",
+                f"{used:.0f}",
+                24 * GIB,
+                52 + step // 8,
+                f"{90 + 2 * busy:.0f}",
+            )
+            lines.append(",".join(map(str, cells)))
+    return "\n".join(lines) + "\n"
 
 
 def log_of(record: Record, chance: random.Random) -> str:
@@ -324,6 +351,8 @@ def main() -> None:
     revisions = make_repository(directory / "repo")
     with open_store(directory / "benchmark.db") as store:
         make_nights(store, directory, revisions)
+        noon = FIRST + timedelta(days=NIGHTS - 2, hours=11)
+        add_evals(store, directory / "results", noon, environment(NIGHTS, "bench-01"))
         store.reset("tpch_q5", "new data set, scale 10", (FIRST + timedelta(days=50)).isoformat())
         detect(store, Repository(directory / "repo"))
         say_verdicts(store)

@@ -3,7 +3,7 @@
 import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
-import { quantity } from './format';
+import { quantity, ticks } from './format';
 import { colour, faded, useTheme } from './theme';
 
 export interface Line {
@@ -62,6 +62,8 @@ interface Props {
 }
 
 const DENSE = 5000;
+/** Ticks of sizes at round numbers of KiB, MiB and so on. */
+const BYTE_STEPS = Array.from({ length: 50 }, (_, power) => 2 ** power);
 const FONT = '12px system-ui, sans-serif';
 
 export function Chart(props: Props) {
@@ -79,7 +81,9 @@ export function Chart(props: Props) {
     chart.current = made;
     const detach = attach(made, latest);
     const observer = new ResizeObserver(() => {
-      if (element.clientWidth) made.setSize({ width: element.clientWidth, height: latest.current.height ?? 340 });
+      const [wide, tall] = [element.clientWidth, latest.current.height ?? 340];
+      // It tells of the size at once, too, and drawing all anew for that would cost as much as the first time.
+      if (wide && (wide !== made.width || tall !== made.height)) made.setSize({ width: wide, height: tall });
     });
     observer.observe(element);
     return () => {
@@ -160,7 +164,7 @@ function options(latest: { current: Props }, width: number): uPlot.Options {
     },
     axes: [
       { stroke: ink, font: FONT, size: 38, grid: { show: false }, ticks: grid, values: (_, places) => labels(plot, places), space: 90, incrs: plot.isTime ? undefined : [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000] },
-      { stroke: ink, font: FONT, grid, ticks: { show: false }, size: 78, values: (_, values) => values.map((value) => (value === null ? '' : quantity(value, plot.unit))) },
+      { stroke: ink, font: FONT, grid, ticks: { show: false }, size: 78, incrs: plot.unit === 'bytes' ? BYTE_STEPS : undefined, values: (_, values) => ticks(values, plot.unit) },
     ],
     hooks: {
       drawClear: [(u) => drawBehind(u, latest.current.plot)],
@@ -248,6 +252,8 @@ function drawEpochs(u: uPlot, plot: Plot): void {
   ctx.strokeStyle = ctx.fillStyle = colour('ink-soft');
   ctx.lineWidth = devicePixelRatio;
   ctx.setLineDash([4 * devicePixelRatio, 4 * devicePixelRatio]);
+  ctx.textAlign = 'left';
+  ctx.textBaseline = 'alphabetic';
   ctx.font = scaled(FONT);
   for (const epoch of plot.epochs) {
     const x = u.valToPos(epoch.x, 'x', true);

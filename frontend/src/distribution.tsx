@@ -1,12 +1,13 @@
 // How the values are spread: all samples of the points shown, before and after each change.
 
-import { useMemo, useState } from 'preact/hooks';
+import { useMemo, useRef } from 'preact/hooks';
 import type { CasePlot } from './case_plot';
-import type { View } from './chart';
+import type { Line, View } from './chart';
 import { plural, quantity } from './format';
 import { samplesOf, type Column } from './model';
 import { quantile } from './stats';
 import { LINES } from './theme';
+import { DrawingDownload, plain } from './ui';
 
 interface Part {
   label: string;
@@ -16,15 +17,15 @@ interface Part {
 
 const BINS = 48;
 
-export function Distribution({ plot, view, metric }: { plot: CasePlot; view: View; metric: Column }) {
-  const [open, setOpen] = useState(false);
-  const parts = useMemo(() => (open ? partsOf(plot, view) : []), [plot, view.from, view.to, open]);
+export function Distribution({ plot, view, metric, name }: { plot: CasePlot; view: View; metric: Column; name: string }) {
+  const parts = useMemo(() => partsOf(plot, view), [plot, view.from, view.to]);
+  const box = useRef<HTMLDivElement>(null);
   return (
-    <details class="card" onToggle={(event) => setOpen((event.target as HTMLDetailsElement).open)}>
-      <summary>Distribution</summary>
-      {open && parts.length > 0 && (
+    <div ref={box}>
+      {parts.length > 0 && (
         <>
           <Histogram parts={parts} metric={metric} />
+          <DrawingDownload name={`${name} distribution`} box={box} />
           <div class="table-box">
             <table>
               <thead>
@@ -43,7 +44,7 @@ export function Distribution({ plot, view, metric }: { plot: CasePlot; view: Vie
                   return (
                     <tr key={part.label}>
                       <th scope="row">
-                        <i class={`swatch ${part.colour}`} aria-hidden="true" /> {part.label}
+                        <i class={`swatch ${part.colour}`} aria-hidden="true" /> {plain(part.label)}
                       </th>
                       <td class="number">{part.sorted.length}</td>
                       {cuts.map((cut, at) => (
@@ -60,26 +61,39 @@ export function Distribution({ plot, view, metric }: { plot: CasePlot; view: Vie
           </div>
         </>
       )}
-    </details>
+    </div>
   );
 }
 
+const MOST_PARTS = 8;
+
+/** Lines are never mixed: what two machines measured is spread for another reason than chance. */
 function partsOf(plot: CasePlot, view: View): Part[] {
   const cuts = [...plot.changes.map((change) => change.to), ...plot.epochs.map((epoch) => epoch.x)].sort((a, b) => a - b);
+  const parts = plot.lines.flatMap((line) => {
+    const named = plot.lines.length > 1 ? [line.label] : [];
+    return samplesBetween(plot, view, line, cuts).map((values, at) => ({ label: [...named, stretch(at, cuts.length)].filter(Boolean).join(', ') || 'all', values }));
+  });
+  return parts
+    .filter((part) => part.values.length)
+    .slice(0, MOST_PARTS)
+    .map(({ label, values }, at) => ({ label, colour: LINES[at % LINES.length], sorted: Float64Array.from(values).sort() }));
+}
+
+function stretch(at: number, cuts: number): string {
+  if (!cuts) return '';
+  return at === 0 ? 'before the first change' : at === cuts ? 'since the last change' : `after change ${at}`;
+}
+
+function samplesBetween(plot: CasePlot, view: View, line: Line, cuts: number[]): number[][] {
   const groups: number[][] = Array.from({ length: cuts.length + 1 }, () => []);
   plot.points.forEach((point, at) => {
-    if (plot.x[at] < (view.from ?? -Infinity) || plot.x[at] > (view.to ?? Infinity)) return;
+    if (line.values[at] === null || plot.x[at] < (view.from ?? -Infinity) || plot.x[at] > (view.to ?? Infinity)) return;
     if (point.drawn.data.status[point.place] !== 'passed') return;
     const part = cuts.filter((cut) => cut <= plot.x[at]).length;
     for (const sample of samplesOf(point.drawn.column, point.place)) groups[part].push(sample);
   });
-  return groups
-    .map((values, at) => ({
-      label: cuts.length ? (at === 0 ? 'before the first change' : at === cuts.length ? 'since the last change' : `after change ${at}`) : 'all',
-      colour: LINES[at % LINES.length],
-      sorted: Float64Array.from(values).sort(),
-    }))
-    .filter((part) => part.sorted.length);
+  return groups;
 }
 
 function Histogram({ parts, metric }: { parts: Part[]; metric: Column }) {

@@ -1,7 +1,7 @@
 // What is shown, as a file: CSV, JSON, PNG and SVG.
 
 import type { Plot, View } from './chart';
-import { quantity } from './format';
+import { ticks } from './format';
 import { colour } from './theme';
 
 export function save(name: string, type: string, content: BlobPart): void {
@@ -43,6 +43,22 @@ export function savePng(name: string, box: Element | null): void {
   copy.toBlob((blob) => blob && save(`${name}.png`, 'image/png', blob));
 }
 
+const DRAWN_BY = ['fill', 'fill-opacity', 'stroke', 'stroke-width', 'stroke-dasharray', 'opacity', 'font-size', 'font-family', 'text-anchor', 'paint-order'];
+
+/** A drawing of the page as a file: what the style sheet says of its parts is written into them. */
+export function saveDrawing(name: string, drawing: SVGSVGElement): void {
+  const copy = drawing.cloneNode(true) as SVGSVGElement;
+  const [shown, parts] = [drawing, copy].map((root) => [root, ...root.querySelectorAll<SVGElement>('*')]);
+  parts.forEach((part, at) => {
+    const style = getComputedStyle(shown[at]);
+    for (const property of DRAWN_BY) part.setAttribute(property, style.getPropertyValue(property));
+    part.removeAttribute('class');
+  });
+  copy.querySelectorAll('a').forEach((link) => link.removeAttribute('href'));
+  copy.setAttribute('xmlns', 'http://www.w3.org/2000/svg');
+  save(`${name}.svg`, 'image/svg+xml', new XMLSerializer().serializeToString(copy));
+}
+
 const escaped = (text: string) => text.replace(/[&<>"]/g, (found) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' })[found] as string);
 
 /** The chart as a drawing that can be enlarged. */
@@ -63,12 +79,13 @@ export function svgOf(title: string, plot: Plot, view: View): string {
   const x = (value: number) => LEFT + ((value - minX) / (maxX - minX || 1)) * (WIDTH - LEFT - RIGHT);
   const y = (value: number) => HEIGHT - BOTTOM - ((scale(value) - low) / span) * (HEIGHT - TOP - BOTTOM);
   const parts = [`<rect width="${WIDTH}" height="${HEIGHT}" fill="${colour('card')}"/>`, `<text x="${LEFT}" y="22" font-weight="600">${escaped(title)}</text>`];
+  const named = ticks([0, 1, 2, 3, 4].map((tick) => low + (span * tick) / 4).map((value) => (view.log ? Math.exp(value) : value)), plot.unit);
   for (let tick = 0; tick <= 4; tick++) {
     const value = low + (span * tick) / 4;
     const shownValue = view.log ? Math.exp(value) : value;
     const at = y(shownValue);
     parts.push(`<line x1="${LEFT}" x2="${WIDTH - RIGHT}" y1="${at}" y2="${at}" stroke="${colour('grid')}"/>`);
-    parts.push(`<text x="${LEFT - 8}" y="${at + 4}" text-anchor="end">${escaped(quantity(shownValue, plot.unit))}</text>`);
+    parts.push(`<text x="${LEFT - 8}" y="${at + 4}" text-anchor="end">${escaped(named[tick])}</text>`);
     const place = minX + ((maxX - minX) * tick) / 4;
     parts.push(`<text x="${x(place)}" y="${HEIGHT - 14}" text-anchor="middle">${escaped(plot.label(plot.isTime ? place : Math.round(place)))}</text>`);
   }

@@ -10,34 +10,41 @@ function digits(value: number, count = 4): string {
   return String(Number(value.toPrecision(count)));
 }
 
-function seconds(value: number): string {
+function seconds(value: number, count: number): string {
   const size = Math.abs(value);
   if (size === 0) return '0 s';
-  if (size < 1e-6) return `${digits(value * 1e9, 3)} ns`;
-  if (size < 1e-3) return `${digits(value * 1e6, 3)} µs`;
-  if (size < 1) return `${digits(value * 1e3, 3)} ms`;
-  if (size < 120) return `${digits(value, 3)} s`;
+  if (size < 1e-6) return `${digits(value * 1e9, count)} ns`;
+  if (size < 1e-3) return `${digits(value * 1e6, count)} µs`;
+  if (size < 1) return `${digits(value * 1e3, count)} ms`;
+  if (size < 120) return `${digits(value, count)} s`;
   const total = Math.round(size);
   const sign = value < 0 ? '-' : '';
   const [hours, minutes] = [Math.floor(total / 3600), Math.floor(total / 60) % 60];
   return hours ? `${sign}${hours}h ${String(minutes).padStart(2, '0')}m` : `${sign}${minutes}m ${String(total % 60).padStart(2, '0')}s`;
 }
 
-function size(value: number): string {
+function size(value: number, count: number): string {
   let power = 0;
   let rest = value;
   while (Math.abs(rest) >= 1024 && power < BYTE_UNITS.length - 1) {
     rest /= 1024;
     power++;
   }
-  return `${digits(rest, 3)} ${BYTE_UNITS[power]}`;
+  return `${digits(rest, count)} ${BYTE_UNITS[power]}`;
 }
 
-export function quantity(value: number | null | undefined, unit?: string): string {
+export function quantity(value: number | null | undefined, unit?: string, count?: number): string {
   if (value === null || value === undefined || Number.isNaN(value)) return '–';
-  if (unit === 's') return seconds(value);
-  if (unit === 'bytes') return size(value);
-  return unit ? `${digits(value)} ${unit}` : digits(value);
+  if (unit === 's') return seconds(value, count ?? 3);
+  if (unit === 'bytes') return size(value, count ?? 3);
+  return unit ? `${digits(value, count)} ${unit}` : digits(value, count);
+}
+
+/** Numbers beside an axis: with as many digits as it takes to tell them apart. */
+export function ticks(values: (number | null)[], unit?: string): string[] {
+  const labels = (count?: number) => values.map((value) => (value === null ? '' : quantity(value, unit, count)));
+  const differ = (found: string[]) => new Set(found).size === found.length;
+  return [3, 4, 5, 6, 7, 8, 9].map(labels).find(differ) ?? labels();
 }
 
 export function percent(effect: number | null | undefined): string {

@@ -19,6 +19,7 @@ export interface Session {
   environments?: number[];
   health?: Record<string, number>;
   variants?: string[];
+  attentions?: string[];
 }
 
 export interface Place {
@@ -218,24 +219,75 @@ function join(file: CaseFile, parts: PackedRecords[]): CaseData {
   };
 }
 
+interface Part {
+  packed: PackedMetric;
+  n: number;
+  at: number;
+}
+
+/** A column that is decoded when somebody looks: a page of a case shows one of many. */
+class LazyColumn implements Column {
+  readonly name: string;
+  readonly unit: string;
+  direction = '';
+  readonly parts: Part[] = [];
+  private made?: Pick<Column, 'values' | 'starts' | 'samples'>;
+
+  constructor(
+    packed: PackedMetric,
+    private readonly n: number,
+  ) {
+    this.name = packed.name;
+    this.unit = packed.unit;
+  }
+
+  get values(): Float64Array {
+    return this.decoded.values;
+  }
+
+  get starts(): Int32Array | null {
+    return this.decoded.starts;
+  }
+
+  get samples(): Float64Array {
+    return this.decoded.samples;
+  }
+
+  private get decoded() {
+    this.made ??= decode(this.parts, this.n);
+    return this.made;
+  }
+}
+
 function joinMetrics(parts: PackedRecords[], n: number): Column[] {
-  const found = new Map<string, Column & { each: (Float64Array | null)[] }>();
+  const found = new Map<string, LazyColumn>();
   let at = 0;
   for (const part of parts) {
     for (const packed of part.metrics) {
       const id = JSON.stringify([packed.name, packed.unit]);
-      let metric = found.get(id);
-      if (!metric) {
-        metric = { name: packed.name, unit: packed.unit, direction: '', values: new Float64Array(n).fill(NaN), starts: null, samples: new Float64Array(0), each: [] };
-        found.set(id, metric);
-      }
+      const metric = found.get(id) ?? new LazyColumn(packed, n);
+      found.set(id, metric);
       metric.direction = packed.direction || metric.direction;
-      metric.values.set(numbers(packed.values, part.n), at);
-      if (packed.samples !== undefined) spread(metric.each, packed, part.n, at);
+      metric.parts.push({ packed, n: part.n, at });
     }
     at += part.n;
   }
-  return [...found.values()].map((metric) => gather(metric, n));
+  return [...found.values()];
+}
+
+function decode(parts: Part[], n: number): Pick<Column, 'values' | 'starts' | 'samples'> {
+  const values = new Float64Array(n).fill(NaN);
+  const each: (Float64Array | null)[] = [];
+  for (const { packed, n: count, at } of parts) {
+    values.set(numbers(packed.values, count), at);
+    if (packed.samples !== undefined) spread(each, packed, count, at);
+  }
+  if (!each.length) return { values, starts: null, samples: new Float64Array(0) };
+  const starts = new Int32Array(n + 1);
+  for (let i = 0; i < n; i++) starts[i + 1] = starts[i] + (each[i]?.length ?? 0);
+  const samples = new Float64Array(starts[n]);
+  for (let i = 0; i < n; i++) if (each[i]) samples.set(each[i] as Float64Array, starts[i]);
+  return { values, starts, samples };
 }
 
 function spread(each: (Float64Array | null)[], packed: PackedMetric, n: number, at: number): void {
@@ -248,16 +300,6 @@ function spread(each: (Float64Array | null)[], packed: PackedMetric, n: number, 
     if (counts[i] > 1) each[at + i] = all.subarray(from, from + counts[i]);
     from += counts[i];
   }
-}
-
-function gather(metric: Column & { each: (Float64Array | null)[] }, n: number): Column {
-  const { each, ...column } = metric;
-  if (!each.length) return column;
-  const starts = new Int32Array(n + 1);
-  for (let i = 0; i < n; i++) starts[i + 1] = starts[i] + (each[i]?.length ?? 0);
-  const samples = new Float64Array(starts[n]);
-  for (let i = 0; i < n; i++) if (each[i]) samples.set(each[i] as Float64Array, starts[i]);
-  return { ...column, starts, samples };
 }
 
 export function samplesOf(column: Column, place: number): Float64Array {
@@ -331,6 +373,7 @@ export interface SessionPage {
   settings: Record<string, Setting>;
   metrics: PackedMetric[];
   files: number[];
+  attentions?: string[];
   running?: { case: string; started: string }[];
   /** Of a session that runs: it is not in the history yet, and numbers its environments by itself. */
   environments?: EnvironmentHead[];
@@ -385,6 +428,7 @@ export interface SessionData {
   directory: string;
   records: SessionRecord[];
   metrics: Column[];
+  attentions: string[];
   running: { case: string; started: string }[];
   environments?: EnvironmentHead[];
 }
@@ -413,7 +457,7 @@ export async function loadSession(id: string, fresh = false): Promise<SessionDat
     files: files.has(i),
   }));
   const packed = { n, metrics: page.metrics } as PackedRecords;
-  return { session: page.session, directory: page.directory, records, metrics: joinMetrics([packed], n), running: page.running ?? [], environments: page.environments };
+  return { session: page.session, directory: page.directory, records, metrics: joinMetrics([packed], n), attentions: page.attentions ?? [], running: page.running ?? [], environments: page.environments };
 }
 
 /** Of each case the last attempt. */

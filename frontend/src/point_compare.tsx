@@ -6,7 +6,7 @@ import { moment, percent, quantity } from './format';
 import type { CaseData, Column, EnvironmentHead, Session } from './model';
 import { rowOf } from './pages/case';
 import { compare } from './stats';
-import { Effect, plain, Revision, sessionLink, Status, useLoaded } from './ui';
+import { Effect, Fold, plain, Revision, sessionLink, Status, useLoaded } from './ui';
 
 interface Loaded {
   data: CaseData;
@@ -153,16 +153,15 @@ export function diff(before: string[], after: string[]): { sign: string; text: s
 }
 
 /** The case's source as its last record had it. */
-export function Source({ data }: { data: CaseData }) {
+export function Source({ data, query, change }: { data: CaseData; query: Record<string, string>; change: (changes: Record<string, boolean>) => void }) {
   const number = data.n ? data.source[data.n - 1] : 0;
   const { value } = useLoaded(() => (number ? load<SourceText>(`source/${number}`) : Promise.resolve(null)), [number]);
   if (!value?.text) return null;
   return (
-    <details class="card">
-      <summary>Source</summary>
+    <Fold name="source" title="Source" query={query} change={change}>
       <pre class="code" tabIndex={0}>
         {plain(value.text)}
       </pre>
-    </details>
+    </Fold>
   );
 }

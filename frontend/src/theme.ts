@@ -18,9 +18,11 @@ function stored(): Choice {
   }
 }
 
+const printing = matchMedia('print');
 let choice: Choice = stored();
 
 export function theme(): Theme {
+  if (printing.matches) return 'light'; // ink on paper
   return choice === 'system' ? (system.matches ? 'dark' : 'light') : choice;
 }
 
@@ -40,6 +42,7 @@ export function toggleTheme(): void {
 }
 
 system.addEventListener('change', apply);
+printing.addEventListener('change', apply);
 apply();
 
 export function useTheme(): Theme {

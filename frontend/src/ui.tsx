@@ -2,6 +2,7 @@
 
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
+import { saveDrawing } from './export';
 import { percent, short, words } from './format';
 import { link } from './router';
 
@@ -199,6 +200,33 @@ export function Choice(props: { label: string; value: string; options: (string |
         })}
       </select>
     </label>
+  );
+}
+
+/** Takes the first drawing in a box along. */
+export function DrawingDownload({ name, box }: { name: string; box: { current: HTMLElement | null } }) {
+  const take = () => {
+    const drawing = box.current?.querySelector('svg');
+    if (drawing) saveDrawing(name, drawing);
+  };
+  return (
+    <span class="downloads">
+      <span class="soft">Download</span>
+      <button type="button" onClick={take}>
+        SVG
+      </button>
+    </span>
+  );
+}
+
+/** A part that opens, and that the address knows of: `name` is what it is called there. */
+export function Fold(props: { name: string; title: string; query: Record<string, string>; change: (changes: Record<string, boolean>) => void; children: ComponentChildren }) {
+  const open = props.query[props.name] === '1';
+  return (
+    <details class="card" open={open} onToggle={(event) => (event.target as HTMLDetailsElement).open !== open && props.change({ [props.name]: !open })}>
+      <summary>{props.title}</summary>
+      {open && props.children}
+    </details>
   );
 }
 

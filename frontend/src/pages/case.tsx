@@ -10,7 +10,7 @@ import { moment, plural, quantity, short } from '../format';
 import { loadCase, loadEnvironments, loadSessions, ordered, primary, samplesOf, type CaseData, type Column, type EnvironmentHead, type SearchIndex, type Session } from '../model';
 import { PointCompare, Source } from '../point_compare';
 import { useQuery, type Route } from '../router';
-import { Choice, Effect, Failed, Loading, plain, Revision, sessionLink, Status, Table, Toggle, useLoaded } from '../ui';
+import { Choice, Effect, Failed, Fold, Loading, plain, Revision, sessionLink, Status, Table, Toggle, useLoaded } from '../ui';
 import { Suspects } from './overview';
 
 const MOST_SIBLINGS = 12;
@@ -71,7 +71,7 @@ function Case({ loaded, query, change }: { loaded: Loaded; query: Query; change:
       ) : (
         <p class="calm">No run of this case has left a number.</p>
       )}
-      <Source data={data} />
+      <Source data={data} query={query} change={change} />
     </>
   );
 }
@@ -146,8 +146,12 @@ function MetricView({ metric, loaded, query, change }: MetricProps) {
           ))}
         </section>
       )}
-      <Distribution plot={plot} view={view} metric={metric} />
-      <Numbers plot={plot} metric={metric} loaded={loaded} view={view} />
+      <Fold name="spread" title="Distribution" query={query} change={change}>
+        <Distribution plot={plot} view={view} metric={metric} name={`${data.key} ${metric.name}`} />
+      </Fold>
+      <Fold name="table" title="Table of the points shown" query={query} change={change}>
+        <Numbers plot={plot} metric={metric} loaded={loaded} view={view} />
+      </Fold>
     </>
   );
 }
@@ -295,34 +299,28 @@ function Tip({ at, left, top, plot, metric, loaded, width }: { at: number; left:
 }
 
 function Numbers({ plot, metric, loaded, view }: { plot: CasePlot; metric: Column; loaded: Loaded; view: View }) {
-  const [open, setOpen] = useState(false);
-  const places = useMemo(() => (open ? visible(plot, view).reverse() : []), [plot, view.from, view.to, open]);
+  const places = useMemo(() => visible(plot, view).reverse(), [plot, view.from, view.to]);
   return (
-    <details class="card" onToggle={(event) => setOpen((event.target as HTMLDetailsElement).open)}>
-      <summary>Table of the points shown</summary>
-      {open && (
-        <Table<number>
-          caption={`${loaded.data.key} ${metric.name}`}
-          rows={places}
-          first={50}
-          id={(at) => at}
-          columns={[
-            { name: 'Time', show: (at) => moment(rowOf(plot, at, loaded).time), sort: (at) => plot.points[at].drawn.data.time[plot.points[at].place] },
-            { name: 'Value', show: (at) => quantity(rowOf(plot, at, loaded).value, metric.unit), sort: (at) => plot.points[at].drawn.column.values[plot.points[at].place], numeric: true },
-            { name: 'Samples', show: (at) => rowOf(plot, at, loaded).samples.length, numeric: true },
-            { name: 'Status', show: (at) => <Status status={rowOf(plot, at, loaded).status} /> },
-            { name: 'Revision', show: (at) => <Revision revision={rowOf(plot, at, loaded).revision} /> },
-            {
-              name: 'Session and log',
-              show: (at) => {
-                const row = rowOf(plot, at, loaded);
-                return <a href={sessionLink(row.session_id, row.case)}>{plain(row.session)}</a>;
-              },
-            },
-            { name: 'Machine', show: (at) => plain(rowOf(plot, at, loaded).host) },
-          ]}
-        />
-      )}
-    </details>
+    <Table<number>
+      caption={`${loaded.data.key} ${metric.name}`}
+      rows={places}
+      first={50}
+      id={(at) => at}
+      columns={[
+        { name: 'Time', show: (at) => moment(rowOf(plot, at, loaded).time), sort: (at) => plot.points[at].drawn.data.time[plot.points[at].place] },
+        { name: 'Value', show: (at) => quantity(rowOf(plot, at, loaded).value, metric.unit), sort: (at) => plot.points[at].drawn.column.values[plot.points[at].place], numeric: true },
+        { name: 'Samples', show: (at) => rowOf(plot, at, loaded).samples.length, numeric: true },
+        { name: 'Status', show: (at) => <Status status={rowOf(plot, at, loaded).status} /> },
+        { name: 'Revision', show: (at) => <Revision revision={rowOf(plot, at, loaded).revision} /> },
+        {
+          name: 'Session and log',
+          show: (at) => {
+            const row = rowOf(plot, at, loaded);
+            return <a href={sessionLink(row.session_id, row.case)}>{plain(row.session)}</a>;
+          },
+        },
+        { name: 'Machine', show: (at) => plain(rowOf(plot, at, loaded).host) },
+      ]}
+    />
   );
 }

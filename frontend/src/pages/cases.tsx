@@ -2,6 +2,7 @@
 
 import { useMemo } from 'preact/hooks';
 import { load } from '../data';
+import { saveCsv, saveJson } from '../export';
 import { ago, plural } from '../format';
 import { STATUS, type SearchIndex } from '../model';
 import { useQuery, type Route } from '../router';
@@ -34,6 +35,8 @@ export function CasesPage({ route }: { route: Route }) {
         <span class="soft" role="status">
           {plural(rows.length, 'case')}
         </span>
+        <span class="grow" />
+        <Downloads index={index} rows={rows} />
       </div>
       <Table<number>
         caption="Cases"
@@ -49,6 +52,22 @@ export function CasesPage({ route }: { route: Route }) {
         ]}
       />
     </>
+  );
+}
+
+function Downloads({ index, rows }: { index: SearchIndex; rows: number[] }) {
+  const told = () =>
+    rows.map((at) => ({ case: index.case[at], status: STATUS[index.status[at]], last: index.last[at], records: index.records[at], metrics: index.metrics[at].map((metric) => index.metric_names[metric]), tags: index.tags[at].map((tag) => index.tag_names[tag]) }));
+  return (
+    <span class="downloads">
+      <span class="soft">Download</span>
+      <button type="button" onClick={() => saveCsv('cases', ['case', 'status', 'last', 'records', 'metrics', 'tags'], told().map((row) => [row.case, row.status, row.last, row.records, row.metrics.join(' '), row.tags.join(' ')]))}>
+        CSV
+      </button>
+      <button type="button" onClick={() => saveJson('cases', told())}>
+        JSON
+      </button>
+    </span>
   );
 }
 

@@ -1,6 +1,8 @@
 // Two sides held against each other: sessions, revisions, branches or arms.
 
 import { useMemo } from 'preact/hooks';
+import { Paired, Quality } from '../evals';
+import { loadEvals, type EvalsFile } from '../evals_data';
 import { saveCsv, saveJson } from '../export';
 import { moment, percent, plural, quantity, ratio, short } from '../format';
 import { lastAttempts, loadEnvironments, loadSession, loadSessions, primary, samplesOf, type EnvironmentHead, type Overview, type Session, type SessionData } from '../model';
@@ -16,6 +18,8 @@ interface Side {
   text: string;
   sessions: Session[];
   variant: string | null;
+  /** Of an execution of evals, the attention that it is about. */
+  attention?: string;
 }
 
 export interface Compared extends Comparison {
@@ -35,9 +39,18 @@ export function ComparePage({ route, overview }: { route: Route; overview: Overv
   const { value: sessions } = useLoaded(() => allSessions(overview), [overview]);
   if (!overview.sessions.length) return <p class="calm">No sessions yet.</p>;
   if (!sessions) return <Loading />;
+  if (sessions.length === 1 && !sessions[0].attentions && !sessions[0].variants)
+    return (
+      <>
+        <h1>Compare</h1>
+        <p class="calm">There is one session so far. With a second one, the two can be held against each other here.</p>
+      </>
+    );
   const choices = choicesOf(sessions);
   const b = query.b ?? `s:${sessions[0].id}`;
-  const a = query.a ?? `s:${(sessions.find((one) => `s:${one.id}` !== b) ?? sessions[0]).id}`;
+  const a = query.a ?? `s:${likeliest(sessions, b).id}`;
+  const sides: [Side, Side] = [sideOf(a, sessions), sideOf(b, sessions)];
+  const Shown = sides.every((side) => side.attention !== undefined && side.sessions.length) ? EvalsResult : Result;
   return (
     <>
       <h1>Compare</h1>
@@ -48,9 +61,17 @@ export function ComparePage({ route, overview }: { route: Route; overview: Overv
         </button>
         <Choice label="Candidate" value={b} options={withOwn(choices, b)} onChange={(value) => change({ b: value })} />
       </div>
-      <Result key={`${a} ${b}`} a={sideOf(a, sessions)} b={sideOf(b, sessions)} sessions={sessions} query={query} change={change} />
+      <Shown key={`${a} ${b}`} a={sides[0]} b={sides[1]} sessions={sessions} query={query} change={change} />
     </>
   );
+}
+
+/** The newest session before the candidate that is of the same sort: nights stand beside nights, evals beside evals. */
+function likeliest(sessions: Session[], candidate: string): Session {
+  const at = sessions.findIndex((one) => `s:${one.id}` === candidate);
+  const others = sessions.slice(at + 1);
+  const like = (one: Session) => one.kind === sessions[at]?.kind && Boolean(one.attentions) === Boolean(sessions[at]?.attentions);
+  return others.find((one) => like(one) && one.branch === sessions[at]?.branch) ?? others.find(like) ?? sessions.find((one) => `s:${one.id}` !== candidate) ?? sessions[0];
 }
 
 async function allSessions(overview: Overview): Promise<Session[]> {
@@ -68,6 +89,7 @@ function choicesOf(sessions: Session[]): Option[] {
   return [
     ...nights.slice(0, 200).map((one): Option => [`s:${one.id}`, `${plain(one.name)} · ${moment(one.started)}`]),
     ...experimentsOf(sessions).flatMap(([name, arms]) => arms.map((arm): Option => [armSide(name, arm), `arm ${plain(arm)} of ${plain(name)}`])),
+    ...nights.slice(0, 200).flatMap((one) => (one.attentions ?? []).map((name): Option => [attentionSide(one.id, name), `attention ${plain(name)} of ${plain(one.name)}`])),
     ...unique(nights.map((one) => one.branch)).slice(0, 50).map((branch): Option => [`b:${branch}`, `branch ${plain(branch)}, last ${MOST_SESSIONS} sessions`]),
     ...unique(nights.map((one) => one.revision)).slice(0, 200).map((revision): Option => [`r:${revision}`, `revision ${short(revision)}`]),
   ];
@@ -89,6 +111,8 @@ function experimentsOf(sessions: Session[]): [name: string, arms: string[]][] {
 const experimentOf = (one: Session) => (one.kind === 'ab' && one.name.includes('/') ? one.name.slice(0, one.name.lastIndexOf('/')) : one.name);
 const armSide = (experiment: string, arm: string) => `v:${JSON.stringify([experiment, arm])}`;
 
+export const attentionSide = (session: string, name: string) => `e:${JSON.stringify([session, name])}`;
+
 const withOwn = (choices: Option[], value: string): Option[] => (choices.some(([one]) => one === value) ? choices : [[value, plain(value)], ...choices]);
 
 function sideOf(text: string, sessions: Session[]): Side {
@@ -97,13 +121,17 @@ function sideOf(text: string, sessions: Session[]): Side {
   if (kind === 'b') return { text, sessions: sessions.filter((one) => one.branch === rest).slice(0, MOST_SESSIONS), variant: null };
   if (kind === 'r') return { text, sessions: sessions.filter((one) => one.revision === rest).slice(0, MOST_SESSIONS), variant: null };
   if (kind === 'v') {
-    const [experiment, arm] = armOf(rest);
+    const [experiment, arm] = twoOf(rest);
     return { text, sessions: sessions.filter((one) => experimentOf(one) === experiment && one.variants?.includes(arm)).slice(0, MOST_TRIALS), variant: arm };
+  }
+  if (kind === 'e') {
+    const [id, attention] = twoOf(rest);
+    return { text, sessions: sessions.filter((one) => one.id === id), variant: null, attention };
   }
   return { text, sessions: sessions.filter((one) => one.id === rest), variant: null };
 }
 
-function armOf(text: string): [experiment: string, arm: string] {
+function twoOf(text: string): [string, string] {
   try {
     const found: unknown = JSON.parse(text);
     if (Array.isArray(found)) return [String(found[0]), String(found[1])];
@@ -119,9 +147,37 @@ interface ResultProps {
   sessions: Session[];
   query: Record<string, string>;
   change: (changes: Record<string, string | undefined>) => void;
+  /** Metrics that are told elsewhere, and better. */
+  without?: ReadonlySet<string>;
 }
 
-function Result({ a, b, sessions, query, change }: ResultProps) {
+const EVAL_VIEWS: Option[] = [
+  ['paired', 'paired differences'],
+  ['quality', 'quality against cost'],
+  ['table', 'times and memory'],
+];
+
+/** Two attentions: what they did to each sample, unless somebody wants the numbers of the runs as a whole. */
+function EvalsResult(props: ResultProps) {
+  const { a, b, query, change } = props;
+  const { value, error } = useLoaded(() => Promise.all([a, b].map((side) => loadEvals(side.sessions[0].id))), [a.text, b.text]);
+  if (error) return <Failed error={error} />;
+  if (!value) return <Loading />;
+  const view = EVAL_VIEWS.some(([name]) => name === query.view) ? query.view : 'paired';
+  const sides = [a, b].map((side, at) => ({ file: value[at] as EvalsFile, attention: side.attention ?? '' }));
+  return (
+    <>
+      <div class="bar">
+        <Choice label="Show" value={view} options={EVAL_VIEWS} onChange={(choice) => change({ view: choice })} />
+      </div>
+      {view === 'paired' && <Paired a={sides[0]} b={sides[1]} query={query} change={change} />}
+      {view === 'quality' && <Quality file={value[1]} query={query} change={change} />}
+      {view === 'table' && <Result {...props} without={new Set(value.flatMap((file) => file.stubs.map((stub) => stub.metric)))} />}
+    </>
+  );
+}
+
+function Result({ a, b, sessions, query, change, without }: ResultProps) {
   const { value, error } = useLoaded(
     async () => ({ sides: await Promise.all([a, b].map((side) => Promise.all(side.sessions.map((one) => loadSession(one.id))))), heads: await loadEnvironments() }),
     [a.text, b.text],
@@ -129,7 +185,7 @@ function Result({ a, b, sessions, query, change }: ResultProps) {
   const all = useMemo(() => (value ? compareSides(a, value.sides[0], b, value.sides[1], value.heads) : null), [value]);
   if (error) return <Failed error={error} />;
   if (!all || !value) return <Loading />;
-  const judged = query.all === '1' ? all.compared : all.compared.filter((one) => one.direction);
+  const judged = all.compared.filter((one) => (query.all === '1' || one.direction) && !without?.has(one.metric));
   const metrics = [...new Set(judged.map((one) => one.metric))].sort();
   const rows = judged
     .filter((one) => !query.m || one.metric === query.m)
@@ -146,7 +202,7 @@ function Result({ a, b, sessions, query, change }: ResultProps) {
         </label>
         <Choice label="Metric" value={query.m ?? ''} options={[['', 'all'], ...metrics.map((name): Option => [name, plain(name)])]} onChange={(m) => change({ m })} />
         <Choice label="Verdict" value={query.verdict ?? ''} options={[['', 'all'], 'worse', 'better', 'same', 'inconclusive']} onChange={(verdict) => change({ verdict })} />
-        <Choice label="Show" value={view} options={[['table', 'table'], ['heat', 'heat map'], ['scatter', 'one metric against another']]} onChange={(choice) => change({ view: choice })} />
+        {a.attention === undefined && <Choice label="Show" value={view} options={[['table', 'table'], ['heat', 'heat map'], ['scatter', 'one metric against another']]} onChange={(choice) => change({ view: choice })} />}
         <span class="grow" />
         <span class="downloads">
           <span class="soft">Download</span>
@@ -159,7 +215,8 @@ function Result({ a, b, sessions, query, change }: ResultProps) {
         </span>
       </div>
       {a.sessions.length === 1 && b.sessions.length === 1 && a.variant === null && <p class="soft">One session a side: what differs from session to session by itself is not in the intervals. A branch, or several sessions of a revision, tell more.</p>}
-      {view === 'table' && <Comparisons rows={rows} />}
+      {!all.compared.length && <p class="calm">The two sides have no case and metric in common.</p>}
+      {view === 'table' && all.compared.length > 0 && <Comparisons rows={rows} />}
       {view === 'heat' && a.variant === null && <HeatMap rows={rows} />}
       {view === 'heat' && a.variant !== null && <ArmsMap baseline={a} sessions={sessions} metric={query.m} />}
       {view === 'scatter' && <Scatter sides={value.sides} names={['baseline', 'candidate']} query={query} change={change} />}
@@ -172,7 +229,7 @@ const ORDER: Record<string, number> = { worse: 0, better: 1, inconclusive: 2, sa
 type Heads = Map<number, EnvironmentHead>;
 
 function compareSides(a: Side, before: SessionData[], b: Side, after: SessionData[], heads: Heads): { compared: Compared[]; missing: string[] } {
-  const [old, fresh] = [startsOf(before, a.variant, heads), startsOf(after, b.variant, heads)];
+  const [old, fresh] = [startsOf(before, a, heads), startsOf(after, b, heads)];
   const compared: Compared[] = [];
   const missing: string[] = [];
   for (const [id, left] of old) {
@@ -215,14 +272,16 @@ interface Starts {
   starts: Map<string, Float64Array[]>;
 }
 
-function startsOf(sessions: SessionData[], variant: string | null, heads: Heads): Map<string, Starts> {
+function startsOf(sessions: SessionData[], { variant, attention }: Side, heads: Heads): Map<string, Starts> {
   const found = new Map<string, Starts>();
   for (const data of sessions) {
     for (const record of lastAttempts(data.records)) {
       if (record.setup || !MEASURED.has(record.status) || (variant !== null && record.variant !== variant)) continue;
+      const name = attention === undefined ? record.case : withoutAttention(record.case, attention);
+      if (name === null) continue;
       for (const metric of data.metrics) {
         if (Number.isNaN(metric.values[record.place])) continue;
-        const id = JSON.stringify([record.case, variant === null ? record.variant : '', metric.name, metric.unit]);
+        const id = JSON.stringify([name, variant === null ? record.variant : '', metric.name, metric.unit]);
         const known = found.get(id) ?? { case: record.case, metric: metric.name, unit: metric.unit, direction: metric.direction, starts: new Map<string, Float64Array[]>() };
         const head = heads.get(record.environment);
         const machine = head ? `${head[5]}\0${head[2]}` : 'unknown';
@@ -232,6 +291,12 @@ function startsOf(sessions: SessionData[], variant: string | null, heads: Heads)
     }
   }
   return found;
+}
+
+/** The case of an eval without its attention, by which two of them meet; null for one of another attention. */
+function withoutAttention(key: string, attention: string): string | null {
+  const told = ['[', ','].map((before) => `${before}attention=${attention}`).find((text) => [',', ']'].some((after) => key.includes(text + after)));
+  return told === undefined ? null : key.replace(told, told[0]);
 }
 
 function Summary({ rows, missing }: { rows: Compared[]; missing: string[] }) {
@@ -275,7 +340,7 @@ function Comparisons({ rows }: { rows: Compared[] }) {
         { name: 'Candidate', show: (row) => quantity(row.after, row.unit), sort: (row) => row.after, numeric: true },
         { name: 'Effect', show: (row) => <Effect verdict={row.verdict} effect={row.ratio - 1} />, sort: (row) => row.ratio, numeric: true },
         { name: '95 % interval', show: (row) => <Interval row={row} reach={reach} /> },
-        { name: 'Machine', show: (row) => <span class="soft">{row.machine ? plain(row.machine.split('\0')[0]) : '⚠ different ones'}</span>, sort: (row) => row.machine },
+        { name: 'Machine', show: (row) => <span class="soft machine">{row.machine ? plain(row.machine.split('\0')[0]) : '⚠ different ones'}</span>, sort: (row) => row.machine },
         { name: 'Starts', show: (row) => row.starts.join(' / '), sort: (row) => row.starts[0] + row.starts[1], numeric: true },
       ]}
     />
@@ -299,7 +364,7 @@ function Interval({ row, reach }: { row: Compared; reach: number }) {
 
 /** All arms of an A/B test beside its baseline, the null arm among them: what it shows is chance. */
 function ArmsMap({ baseline, sessions, metric }: { baseline: Side; sessions: Session[]; metric?: string }) {
-  const [experiment] = armOf(baseline.text.slice(2));
+  const [experiment] = twoOf(baseline.text.slice(2));
   const arms = (experimentsOf(sessions).find(([name]) => name === experiment)?.[1] ?? []).filter((arm) => arm !== baseline.variant);
   const sides = arms.map((arm) => sideOf(armSide(experiment, arm), sessions));
   const { value, error } = useLoaded(

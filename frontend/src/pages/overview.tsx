@@ -5,7 +5,7 @@ import { ago, day, percent, plural, quantity, short, words } from '../format';
 import type { Running } from '../live';
 import { primary, type Finding, type LastRow, type Overview, type Session, type Suspect } from '../model';
 import { link } from '../router';
-import { caseLink, Effect, plain, Revision, sessionLink, Status, Strip, Table } from '../ui';
+import { caseLink, Effect, plain, Revision, sessionLink, Status, Strip, Table, type ColumnOf } from '../ui';
 
 export const CLOSED = new Set(['fixed', 'false', 'expected']);
 const isOpen = (finding: Finding) => !CLOSED.has(finding.state ?? 'new');
@@ -27,8 +27,8 @@ export function OverviewPage({ overview, running }: { overview: Overview; runnin
         {worse.map((incident) => (
           <Incident key={incident.id} incident={incident} overview={overview} />
         ))}
-        {!worse.length && <p class="calm">{overview.unsearched ? 'Nothing known: not all records were searched for changes yet.' : 'Nothing. All is as fast as it was.'}</p>}
-        {overview.unsearched > 0 && (
+        {!worse.length && <p class="calm">{nothingWorse(overview)}</p>}
+        {overview.unsearched > 0 && overview.counts.sessions > 1 && (
           <p class="soft">
             {plural(overview.unsearched, 'case')} with records that were not searched for changes: <code>paceline regressions</code> does it.
           </p>
@@ -56,6 +56,11 @@ export function OverviewPage({ overview, running }: { overview: Overview; runnin
       )}
     </>
   );
+}
+
+function nothingWorse(overview: Overview): string {
+  if (overview.counts.sessions === 1) return 'This is the first session: the next one has something to be held against.';
+  return overview.unsearched ? 'Nothing known: not all records were searched for changes yet.' : 'Nothing. All is as fast as it was.';
 }
 
 function Empty() {
@@ -288,6 +293,8 @@ function BrokenCases({ overview }: { overview: Overview }) {
   );
 }
 
+const LAST_RUNS: ColumnOf<LastRow> = { name: 'Last runs', show: (row) => (row.spark ? <Spark values={row.spark} width={120} height={24} /> : null) };
+
 function LastSession({ last }: { last: { session: Session; rows: LastRow[]; more: number } }) {
   return (
     <section aria-labelledby="last">
@@ -304,7 +311,7 @@ function LastSession({ last }: { last: { session: Session; rows: LastRow[]; more
           { name: 'Status', show: (row) => <Status status={row.status} reason={row.reason} />, sort: (row) => row.status },
           { name: 'Metric', show: (row) => <span class="metric">{plain(row.metric)}</span>, sort: (row) => row.metric },
           { name: 'Value', show: (row) => quantity(row.value, row.unit), sort: (row) => row.value ?? NaN, numeric: true },
-          { name: 'Last runs', show: (row) => (row.spark ? <Spark values={row.spark} width={120} height={24} /> : null) },
+          ...(last.rows.some((row) => (row.spark?.length ?? 0) > 1) ? [LAST_RUNS] : []),
           { name: 'Time', show: (row) => quantity(row.seconds, 's'), sort: (row) => row.seconds ?? NaN, numeric: true },
         ]}
       />
@@ -346,11 +353,24 @@ function Health({ overview }: { overview: Overview }) {
             <div key={name} class="gauge">
               <div class="soft">{text}</div>
               <strong>{quantity(now, unit)}</strong> {now !== undefined && now > tooMuch && <span class="busy">⚠ busy</span>}
-              <Spark values={values} width={150} height={26} />
+              {values.length > 1 && <Spark values={values} width={150} height={26} />}
             </div>
           );
         })}
       </div>
+      <details>
+        <summary>Table of machine health</summary>
+        <Table<Session>
+          caption="Machine health by session"
+          rows={[...told].reverse()}
+          first={20}
+          id={(row) => row.id}
+          columns={[
+            { name: 'Session', show: (row) => <a href={sessionLink(row.id)}>{plain(row.name)}</a>, sort: (row) => row.started ?? '' },
+            ...shown.map(([name, text, unit]) => ({ name: text, show: (row: Session) => quantity(row.health?.[name], unit), sort: (row: Session) => row.health?.[name] ?? NaN, numeric: true })),
+          ]}
+        />
+      </details>
     </section>
   );
 }

@@ -1,15 +1,16 @@
 // One session: its cases, how they ended, what was required; curves, stages, logs, environment, files of each.
 
 import { useMemo, useState } from 'preact/hooks';
-import { Chart, type Plot } from '../chart';
-import { list, load, type Packed } from '../data';
+import { Curves } from '../curves';
+import { load, type Packed } from '../data';
 import { saveCsv, saveJson } from '../export';
 import { moment, plural, quantity, words } from '../format';
 import type { Running } from '../live';
 import { lastAttempts, loadEnvironments, loadSession, primary, samplesOf, type Column, type EnvironmentHead, type SessionData, type SessionRecord } from '../model';
 import { link, useQuery, type Route } from '../router';
 import { LINES } from '../theme';
-import { caseLink, Choice, Failed, Loading, plain, Revision, Status, Table, useLoaded } from '../ui';
+import { attentionSide } from './compare';
+import { caseLink, Choice, Failed, Loading, plain, Revision, Status, Table, useLoaded, type ColumnOf } from '../ui';
 
 export function SessionPage({ id, route, version, running }: { id: string; route: Route; version: string; running: Running[] }) {
   const [query, change] = useQuery(route);
@@ -54,6 +55,7 @@ function Shown({ data, environments, query, change, now }: ShownProps) {
           </a>
         )}
         <a href={link(['compare'], { b: `s:${session.id}` })}>Compare</a>
+        {data.attentions.length > 1 && <a href={attentionsLink(session.id, data.attentions)}>Compare its attentions</a>}
       </p>
       {now && (
         <div class="card running" role="status">
@@ -76,12 +78,12 @@ function Shown({ data, environments, query, change, now }: ShownProps) {
         rows={shown}
         id={(row) => row.place}
         chosen={(row) => query.case === row.case && (query.v ?? '') === row.variant}
-        detail={(row) => <Detail record={row} data={data} environments={environments} />}
+        detail={(row) => <Detail record={row} data={data} environments={environments} wanted={query.log ?? ''} onWanted={(log) => change({ log })} />}
         columns={[
           {
             name: 'Case',
             show: (row) => (
-              <button type="button" class="linkish" aria-expanded={query.case === row.case && (query.v ?? '') === row.variant} onClick={() => change(query.case === row.case && (query.v ?? '') === row.variant ? { case: undefined, v: undefined } : { case: row.case, v: row.variant })}>
+              <button type="button" class="linkish" aria-expanded={query.case === row.case && (query.v ?? '') === row.variant} onClick={() => change(query.case === row.case && (query.v ?? '') === row.variant ? { case: undefined, v: undefined, log: undefined } : { case: row.case, v: row.variant })}>
                 {plain(row.case)}
                 {row.variant && <span class="soft"> {plain(row.variant)}</span>}
                 {row.setup && <span class="tag">set-up</span>}
@@ -92,9 +94,9 @@ function Shown({ data, environments, query, change, now }: ShownProps) {
           { name: 'Status', show: (row) => <Status status={row.status} reason={row.reason} />, sort: (row) => row.status },
           { name: 'Metric', show: (row) => <span class="metric">{plain(metricOf[row.place]?.name ?? '')}</span>, sort: (row) => metricOf[row.place]?.name ?? '' },
           { name: 'Value', show: (row) => quantity(metricOf[row.place]?.values[row.place], metricOf[row.place]?.unit), sort: (row) => metricOf[row.place]?.values[row.place] ?? NaN, numeric: true },
-          { name: 'Required', show: (row) => <Required record={row} />, sort: (row) => worstMargin(row), numeric: true },
+          ...(records.some((record) => record.outcome.requirements?.length) ? [REQUIRED] : []),
           { name: 'Time', show: (row) => quantity(row.seconds, 's'), sort: (row) => row.seconds, numeric: true },
-          { name: 'Attempts', show: (row) => (row.attempt > 1 ? row.attempt : ''), sort: (row) => row.attempt, numeric: true },
+          ...(records.some((record) => record.attempt > 1) ? [ATTEMPTS] : []),
         ]}
       />
       {data.running.length > 0 && (
@@ -112,6 +114,12 @@ function Shown({ data, environments, query, change, now }: ShownProps) {
       {!data.environments && <Environments data={data} heads={environments} />}
     </>
   );
+}
+
+/** The first that is not dense beside dense, or beside the first of all. */
+function attentionsLink(id: string, names: string[]): string {
+  const baseline = names.includes('dense') ? 'dense' : names[0];
+  return link(['compare'], { a: attentionSide(id, baseline), b: attentionSide(id, names.find((name) => name !== baseline) ?? baseline) });
 }
 
 function badFirst(records: SessionRecord[]): SessionRecord[] {
@@ -141,6 +149,9 @@ function StatusBar({ records, waiting }: { records: SessionRecord[]; waiting: nu
     </p>
   );
 }
+
+const REQUIRED: ColumnOf<SessionRecord> = { name: 'Required', show: (row) => <Required record={row} />, sort: (row) => worstMargin(row), numeric: true };
+const ATTEMPTS: ColumnOf<SessionRecord> = { name: 'Attempts', show: (row) => (row.attempt > 1 ? row.attempt : ''), sort: (row) => row.attempt, numeric: true };
 
 function worstMargin(record: SessionRecord): number {
   const margins = (record.outcome.requirements ?? []).map((check) => check.margin).filter((margin): margin is number => margin !== null);
@@ -181,7 +192,7 @@ interface RunFiles {
   files?: { name: string; bytes: number }[];
 }
 
-function Detail({ record, data, environments }: { record: SessionRecord; data: SessionData; environments: Map<number, EnvironmentHead> }) {
+function Detail({ record, data, environments, wanted, onWanted }: { record: SessionRecord; data: SessionData; environments: Map<number, EnvironmentHead>; wanted: string; onWanted: (text: string) => void }) {
   const { value: files } = useLoaded(() => (record.files ? load<RunFiles>(`files/${data.session.id}/${record.place}`, data.running.length > 0) : Promise.resolve({} as RunFiles)), [record.place, data]);
   const metrics = data.metrics.filter((metric) => !Number.isNaN(metric.values[record.place]));
   const head = environments.get(record.environment);
@@ -200,8 +211,8 @@ function Detail({ record, data, environments }: { record: SessionRecord; data: S
       <Requirements record={record} />
       <Stages metrics={metrics} place={record.place} />
       <Timings timings={record.outcome.timings_s} />
-      {files?.resources && <Curves title="Memory and CPU" columns={files.resources} />}
-      {files?.gpus && <Curves title="GPUs" columns={files.gpus} />}
+      {files?.resources && <Curves title="Memory and CPU" columns={files.resources} name={`${record.case} resources`} />}
+      {files?.gpus && <Curves title="GPUs" columns={files.gpus} name={`${record.case} gpus`} />}
       <details open>
         <summary>{plural(metrics.length, 'metric')}</summary>
         <dl class="metrics">
@@ -218,8 +229,9 @@ function Detail({ record, data, environments }: { record: SessionRecord; data: S
           ))}
         </dl>
       </details>
-      {files?.log && <Log log={files.log} />}
+      {files?.log && <Log log={files.log} wanted={wanted} onWanted={onWanted} />}
       <Command record={record} />
+      {files && !files.files?.length && <Artifacts names={record.setting.artifacts ?? []} />}
       {files?.files && files.files.length > 0 && (
         <details>
           <summary>{plural(files.files.length, 'file')} of this run</summary>
@@ -236,6 +248,23 @@ function Detail({ record, data, environments }: { record: SessionRecord; data: S
         </details>
       )}
     </div>
+  );
+}
+
+/** What the run said it left, where its files are not at hand. */
+function Artifacts({ names }: { names: string[] }) {
+  if (!names.length) return null;
+  return (
+    <details>
+      <summary>{plural(names.length, 'artifact')}</summary>
+      <ul class="files">
+        {names.map((name) => (
+          <li key={name}>
+            <code>{plain(name)}</code>
+          </li>
+        ))}
+      </ul>
+    </details>
   );
 }
 
@@ -340,70 +369,9 @@ function Stages({ metrics, place }: { metrics: Column[]; place: number }) {
   return <Bars title="Stages of the pipeline" rows={rows} />;
 }
 
-const UNITS: [RegExp, string][] = [
-  [/_bytes$/, 'bytes'],
-  [/_pct$/, '%'],
-  [/_c$/, '°C'],
-  [/_s$/, 's'],
-];
-
-function Curves({ title, columns }: { title: string; columns: Record<string, Packed> }) {
-  const plots = useMemo(() => curvesOf(columns), [columns]);
-  return (
-    <details open>
-      <summary>{title}</summary>
-      <div class="curves">
-        {plots.map(([name, plot]) => (
-          <figure key={name}>
-            <figcaption>{plain(name)}</figcaption>
-            <Chart plot={plot} view={{ zero: true }} title={`${name} over the run`} height={170} />
-          </figure>
-        ))}
-      </div>
-    </details>
-  );
-}
-
-function curvesOf(columns: Record<string, Packed>): [string, Plot][] {
-  const clock = columns.t_s !== undefined ? list(columns.t_s) : columns.timestamp_utc !== undefined ? list(columns.timestamp_utc).map((time, _, all) => (time - all[0]) / 1000) : null;
-  if (!clock) return [];
-  const devices = columns.gpu_id !== undefined ? list(columns.gpu_id) : null;
-  const found = Object.entries(columns).filter(([name]) => !['t_s', 'timestamp_utc', 'gpu_id', 'memory_total_bytes'].includes(name));
-  return found.map(([name, packed]) => {
-    const values = typeof packed === 'number' ? new Float64Array(clock.length).fill(packed) : list(packed);
-    const shown = name === 'cpu_s' ? rates(clock, values) : values;
-    const title = name === 'cpu_s' ? 'CPU cores in use' : name;
-    return [title, curve(clock, shown, devices, name === 'cpu_s' ? '' : (UNITS.find(([ending]) => ending.test(name))?.[1] ?? ''))];
-  });
-}
-
-/** CPU seconds so far, as cores in use between two readings. */
-function rates(clock: Float64Array, total: Float64Array): Float64Array {
-  return total.map((value, at) => (at === 0 ? NaN : Math.max(0, value - total[at - 1]) / Math.max(1e-9, clock[at] - clock[at - 1])));
-}
-
-function curve(clock: Float64Array, values: Float64Array, devices: Float64Array | null, unit: string): Plot {
-  const ids = devices ? [...new Set(devices)] : [0];
-  return {
-    x: clock,
-    unit,
-    lines: ids.map((id, at) => ({
-      label: `GPU ${id}`,
-      colour: LINES[at % LINES.length],
-      values: Array.from(values, (value, i) => (Number.isNaN(value) || (devices && devices[i] !== id) ? null : value)),
-    })),
-    failures: [],
-    changes: [],
-    epochs: [],
-    levels: [],
-    label: (x) => quantity(x, 's'),
-  };
-}
-
 const MOST_LOG_LINES = 3000;
 
-function Log({ log }: { log: { text: string; bytes: number; cut: boolean } }) {
-  const [wanted, setWanted] = useState('');
+function Log({ log, wanted, onWanted }: { log: { text: string; bytes: number; cut: boolean }; wanted: string; onWanted: (text: string) => void }) {
   const lines = useMemo(() => log.text.replace(/\n$/, '').split('\n').map((line) => plain(line.replace(/\r+$/, '').split('\r').pop() ?? '').replaceAll(/\ufffd\[[0-9;]*[A-Za-z]/g, '')), [log]);
   const found = wanted ? lines.map((line, at): [number, string] => [at, line]).filter(([, line]) => line.toLowerCase().includes(wanted.toLowerCase())) : lines.map((line, at): [number, string] => [at, line]);
   const shownLines = found.slice(-MOST_LOG_LINES);
@@ -414,7 +382,7 @@ function Log({ log }: { log: { text: string; bytes: number; cut: boolean } }) {
       </summary>
       <label class="choice">
         <span>Search the output</span>
-        <input type="search" value={wanted} onInput={(event) => setWanted((event.target as HTMLInputElement).value)} />
+        <input type="search" value={wanted} onInput={(event) => onWanted((event.target as HTMLInputElement).value)} />
       </label>
       {wanted && (
         <span class="soft" role="status">

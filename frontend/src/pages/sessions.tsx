@@ -1,6 +1,7 @@
 // All sessions, newest first.
 
 import { useState } from 'preact/hooks';
+import { saveCsv, saveJson } from '../export';
 import { moment, plural, quantity } from '../format';
 import type { Running } from '../live';
 import { loadSessions, type Overview, type Session } from '../model';
@@ -21,7 +22,7 @@ export function SessionsPage({ overview, running }: { overview: Overview; runnin
     <>
       <h1>Sessions</h1>
       <div class="bar">
-        <button type="button" disabled={chosen.length !== 2} onClick={() => go(link(['compare'], { a: `s:${chosen[0]}`, b: `s:${chosen[1]}` }), true)}>
+        <button type="button" disabled={chosen.length !== 2} onClick={() => go(comparison(sessions, chosen), true)}>
           Compare the two chosen
         </button>
         {!all && (
@@ -29,6 +30,16 @@ export function SessionsPage({ overview, running }: { overview: Overview; runnin
             Show all {plural(overview.counts.sessions, 'session')}
           </button>
         )}
+        <span class="grow" />
+        <span class="downloads">
+          <span class="soft">Download</span>
+          <button type="button" onClick={() => saveCsv('sessions', HEAD, sessions.map((one) => [one.id, one.name, one.started, one.revision, one.branch, one.counts?.passed ?? 0, total(one.counts), one.seconds, one.tool]))}>
+            CSV
+          </button>
+          <button type="button" onClick={() => saveJson('sessions', sessions)}>
+            JSON
+          </button>
+        </span>
       </div>
       {running.map((one) => (
         <p key={one.id}>
@@ -41,7 +52,7 @@ export function SessionsPage({ overview, running }: { overview: Overview; runnin
         id={(row) => row.id}
         columns={[
           { name: '', show: (row) => <input type="checkbox" aria-label={`Choose ${row.name} for a comparison`} checked={chosen.includes(row.id)} onChange={() => toggle(row.id)} /> },
-          { name: 'Session', show: (row) => <a href={sessionLink(row.id)}>{plain(row.name)}</a>, sort: (row) => row.name },
+          { name: 'Session', show: (row) => <SessionName session={row} />, sort: (row) => row.name },
           { name: 'Started', show: (row) => moment(row.started), sort: (row) => row.started ?? '' },
           { name: 'Revision', show: (row) => <Revision revision={row.revision} />, sort: (row) => row.revision ?? '' },
           { name: 'Branch', show: (row) => plain(row.branch ?? ''), sort: (row) => row.branch ?? '' },
@@ -53,6 +64,22 @@ export function SessionsPage({ overview, running }: { overview: Overview; runnin
     </>
   );
 }
+
+/** The older of the two is the baseline, whichever was chosen first. */
+function comparison(sessions: Session[], chosen: string[]): string {
+  const [b, a] = sessions.filter((one) => chosen.includes(one.id));
+  return link(['compare'], { a: `s:${a.id}`, b: `s:${b.id}` });
+}
+
+function SessionName({ session }: { session: Session }) {
+  return (
+    <>
+      <a href={sessionLink(session.id)}>{plain(session.name)}</a> {session.attentions && <span class="tag">evals</span>}
+    </>
+  );
+}
+
+const HEAD = ['id', 'name', 'started', 'revision', 'branch', 'passed', 'cases', 'seconds', 'tool'];
 
 const total = (counts: Record<string, number> | undefined) => Object.values(counts ?? {}).reduce((sum, count) => sum + count, 0);
 

@@ -144,6 +144,8 @@ class Builder:
         found = dict(self._pages.files(head, page)) if with_files else {}
         for place, files in found.items():
             self._write(f"files/{head.id}/{place}", files)
+        if "attentions" in page:
+            self._write(f"evals/{head.id}", self._pages.evals(head))
         self._write(f"session/{head.id}", {**page, "files": sorted(found)})
         self._new.sessions[head.id] = {"mark": mark, "summary": summary, "files": sorted(found)}
         self.built.sessions += 1
@@ -182,6 +184,8 @@ def _files_of(manifest: Manifest) -> Iterator[str]:
         yield from (f"data/case/{name}.js", f"data/case/{name}-old.js")
     for ident, told in manifest.sessions.items():
         yield f"data/session/{ident}.js"
+        if "attentions" in told["summary"]:
+            yield f"data/evals/{ident}.js"
         yield from (f"data/files/{ident}/{place}.js" for place in told["files"])
     yield from (f"data/{name}.js" for name in manifest.sides)
 

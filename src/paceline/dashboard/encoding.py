@@ -64,6 +64,11 @@ def _exact(array: NDArray[np.float64]) -> dict[str, str]:
     return {"h": _base64(single)} if same else {"f": _base64(array)}
 
 
+def pack_bytes(values: Any) -> str:
+    """Whole numbers below 256, a byte each."""
+    return _base64(np.asarray(values, dtype="u1"))
+
+
 def _base64(array: NDArray[Any]) -> str:
     return b64encode(array.tobytes()).decode()
 

@@ -13,6 +13,7 @@ from paceline.history.columns import (
     CaseGroup,
     Ints,
     Marks,
+    groups,
     read_case_names,
     read_environment_heads,
     read_groups,
@@ -109,7 +110,7 @@ def read_frame(store: Store, verdicts: Verdicts, marks: Marks | None = None) -> 
     database = store.database
     with database.reading():
         marks = read_marks(database) if marks is None else marks
-        groups = read_groups(database)
+        cases = read_groups(database)
         heads = [Head(**_named(row)) for row in read_session_heads(database)]
         environments = read_environment_heads(database)
         names = read_case_names(database)
@@ -117,11 +118,11 @@ def read_frame(store: Store, verdicts: Verdicts, marks: Marks | None = None) -> 
     epochs: dict[str, list[tuple[str, str]]] = {}
     for epoch in store.epochs():
         epochs.setdefault(epoch.case_key, []).append((epoch.at, epoch.why))
-    _check_files(groups)
+    _check_files(cases)
     by_case = _grouped(marks.cases)
     return Frame(
         marks=marks,
-        groups=[group for group in groups if any(row[0] in by_case for row in group.rows)],
+        groups=[group for group in cases if any(row[0] in by_case for row in group.rows)],
         sessions={head.number: head for head in heads},
         environments=environments,
         case_names=names,
@@ -146,10 +147,10 @@ def _named(row: Sequence[Any]) -> dict[str, Any]:
 
 def _grouped(owners: Ints) -> dict[int, Ints]:
     """For each case, or each session, the places of its records among the marks."""
-    order = np.argsort(owners, kind="stable")
-    found, starts = np.unique(owners[order], return_index=True)
-    parts = np.split(order, starts[1:])
-    return {int(owner): part for owner, part in zip(found, parts, strict=bool(len(found)))}
+    order, starts = groups(owners)
+    if not len(starts):
+        return {}
+    return dict(zip(owners[order[starts]].tolist(), np.split(order, starts[1:]), strict=True))
 
 
 _NONE = np.zeros(0, dtype=np.int64)

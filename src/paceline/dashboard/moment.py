@@ -54,6 +54,8 @@ class Moment:
             return self._case(rest)
         if kind == "session":
             return self._session_page(rest)
+        if kind == "evals":
+            return self._evals(rest)
         return self._side(kind, rest)
 
     def _case(self, name: str) -> Any:
@@ -88,6 +90,10 @@ class Moment:
             return None
         page = self._session(head)[0]
         return {**page, "files": [place for place, _ in self._pages.files(head, page)]}
+
+    def _evals(self, ident: str) -> dict[str, Any] | None:
+        head = self._heads.get(ident)
+        return self._pages.evals(head) if head and "attentions" in self._session(head)[0] else None
 
     def _session_files(self, ident: str, place: str) -> dict[str, Any] | None:
         head = self._heads[ident]

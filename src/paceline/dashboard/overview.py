@@ -12,8 +12,8 @@ from paceline.history.columns import (
     CaseGroup,
     Columns,
     Ints,
-    Marks,
     RecordRow,
+    groups,
     read_case,
     read_case_records,
     read_records,
@@ -32,6 +32,8 @@ SPARK_POINTS = 40
 FINDINGS_SHOWN = 60
 FINDING_POINTS = 150
 BROKEN_SHOWN = 60
+_HIGH = 1 << 31
+"""No record has a number as high."""
 
 _FINE = frozenset({Status.PASSED, Status.SKIPPED})
 
@@ -49,6 +51,7 @@ class Overview:
         self._groups = {group.key: group for group in frame.groups}
         self._class_of = {row[0]: row[2] for row in frame.environments}
         self._ranks = _ranks(frame)
+        self._latest: tuple[list[int], dict[str, RecordRow]] | None = None
 
     def page(self, summaries: Summaries) -> dict[str, Any]:
         newest = self._frame.newest()
@@ -82,22 +85,32 @@ class Overview:
 
     def latest(self, *, trials: bool = True) -> dict[str, RecordRow]:
         """The last record of each case, by the start of its session; with or without the trials of experiments."""
-        marks = self._frame.marks if trials else self._without_trials()
-        order = np.lexsort((marks.ids, self._ranks[marks.sessions], marks.cases))
-        cases = marks.cases[order]
-        is_last = np.append(cases[1:] != cases[:-1], True)[: len(cases)]
-        with self._database.reading():
-            rows = read_records(self._database, marks.ids[order][is_last].tolist())
+        hidden = [] if trials else self._trials()
+        # The search asks for the same a moment later, and there are seldom any trials.
+        if self._latest is None or hidden != self._latest[0]:
+            self._latest = hidden, self._find_latest(hidden)
+        return self._latest[1]
+
+    def _find_latest(self, hidden: list[int]) -> dict[str, RecordRow]:
+        marks = self._frame.marks
+        ranks = self._ranks.copy()
+        ranks[hidden] = -1
         found: dict[str, RecordRow] = {}
+        order, starts = groups(marks.cases)
+        if not len(starts):
+            return found
+        # One number that is the greater the later: the session's rank before the record's number.
+        last = np.maximum.reduceat((ranks[marks.sessions] * _HIGH + marks.ids)[order], starts)
+        with self._database.reading():
+            rows = read_records(self._database, (last[last >= 0] % _HIGH).tolist())
         for row in sorted(rows, key=lambda row: (row.started_at, row.id)):
             key, _, kind = self._frame.case_names[row.case]
             if kind == "entry":
                 found[key] = row
         return found
 
-    def _without_trials(self) -> Marks:
-        trials = [head.number for head in self._frame.sessions.values() if head.kind == EXPERIMENT]
-        return self._frame.marks.at(~np.isin(self._frame.marks.sessions, trials))
+    def _trials(self) -> list[int]:
+        return [head.number for head in self._frame.sessions.values() if head.kind == EXPERIMENT]
 
     def _broken(self) -> Iterator[dict[str, Any]]:
         """Cases whose last record is no good, with the first session of that; the newest break first."""
@@ -128,7 +141,7 @@ class Overview:
         shown = bad_first[:ROWS_SHOWN]
         for row in shown[:SPARKS_SHOWN]:
             if row["metric"]:
-                row["spark"] = self._spark(row["case"], row["metric"], SPARK_POINTS)["values"]
+                row["spark"] = self._spark(row["case"], row["metric"], SPARK_POINTS, row["class"])["values"]
         return {"session": self._frame.pack_head(head), "rows": shown, "more": len(rows) - len(shown)}
 
     def _rows(self, columns: Columns) -> Iterator[dict[str, Any]]:
@@ -145,6 +158,7 @@ class Overview:
                 "direction": metric.direction if metric else "",
                 "value": float(metric.values[place]) if metric else None,
                 "reason": (record.reason or "")[:200],
+                "class": self._class_of[record.environment],
             }
 
     def _finding(self, found: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,7 +172,7 @@ class Overview:
         group = self._groups.get(key)
         if group is None:
             return {"values": [], "sessions": []}
-        columns = self._tail(group, points)
+        columns = self._tail(group, points, metric)
         column = next((column for column in columns.metrics if column.name == metric), None)
         if column is None:
             return {"values": [], "sessions": []}
@@ -172,9 +186,9 @@ class Overview:
             "direction": column.direction,
         }
 
-    def _tail(self, group: CaseGroup, points: int) -> Columns:
+    def _tail(self, group: CaseGroup, points: int, metric: str) -> Columns:
         with self._database.reading():
-            return read_case(self._database, group, self._frame.of_case(group).ids[-points:])
+            return read_case(self._database, group, self._frame.of_case(group).ids[-points:], metric)
 
 
 def _ranks(frame: Frame) -> Ints:

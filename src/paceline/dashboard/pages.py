@@ -1,12 +1,13 @@
 """Every data file of the site by its name, made from the history when it is asked for."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from paceline.dashboard.case_pages import pack_case
 from paceline.dashboard.frame import Frame, Head, Options
 from paceline.dashboard.overview import Overview, Summaries
-from paceline.dashboard.run_files import find_directory, run_files
+from paceline.dashboard.run_files import EXECUTION, find_directory, run_files
 from paceline.dashboard.search_index import search_index
 from paceline.dashboard.session_pages import session_page
 from paceline.history.columns import CaseGroup, read_case, read_environment, read_source
@@ -59,15 +60,38 @@ class Pages:
             return pack_case(group, read_case(self._database, group, ids[ids <= split]))
 
     def session(self, head: Head) -> tuple[dict[str, Any], dict[str, Any]]:
-        return session_page(self._database, self.frame, head)
+        """A session's page and its summary; one of evals names its attentions in both."""
+        page, summary = session_page(self._database, self.frame, head)
+        found = self._attentions(head)
+        told = {"attentions": found} if len(found) > 1 else {}
+        return {**page, **told}, {**summary, **told}
+
+    def evals(self, head: Head) -> dict[str, Any]:
+        """The scores of an execution's samples; only of a session that has attentions."""
+        from paceline.dashboard.evals_pages import evals_page
+
+        directory = self._directory(head)
+        return evals_page(directory) if directory else {}
+
+    def _attentions(self, head: Head) -> list[str]:
+        directory = self._directory(head)
+        if directory is None or not (directory / EXECUTION).is_file():
+            return []
+        # Imported here, since it takes longer than a small night.
+        from paceline.dashboard.evals_pages import attentions_of
+
+        return attentions_of(directory)
+
+    def _directory(self, head: Head) -> Path | None:
+        return find_directory(head.directory, head.name, self._options.results)
 
     def has_files(self, head: Head) -> bool:
         """Whether a session's own files are within reach."""
-        return find_directory(head.directory, head.name, self._options.results) is not None
+        return self._directory(head) is not None
 
     def files(self, head: Head, page: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
         """What the files of a session have of each of its records, by the record's place in the session's page."""
-        directory = find_directory(head.directory, head.name, self._options.results)
+        directory = self._directory(head)
         if directory is None:
             return
         last = {name: place for place, name in enumerate(page["case"])}

@@ -1,17 +1,19 @@
 """What only a session's files have: output, curves of memory, CPU and GPUs, and the list of artifacts."""
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from paceline.dashboard.encoding import pack_floats
+from paceline.dashboard.encoding import milliseconds, pack_floats
 from paceline.model import Case
 from paceline.record import layout
 
 LOG_BYTES = 256 * 1024
 """Of a longer output the end is kept."""
 CURVE_POINTS = 2000
+EXECUTION = "execution_summary.json"
+"""What a session of evals has beside the files of all sessions."""
 
 
 def find_directory(directory: str, name: str, results: Path | None) -> Path | None:
@@ -57,7 +59,7 @@ def _log(entry: Path) -> dict[str, Any] | None:
 
 
 def _curves(path: Path) -> dict[str, Any] | None:
-    """The columns of a CSV file that are numbers, thinned where there are very many rows."""
+    """The columns of a CSV file that are numbers or times, thinned where there are very many rows."""
     try:
         with path.open(newline="", errors="replace") as file:
             rows = list(csv.reader(file))
@@ -65,11 +67,27 @@ def _curves(path: Path) -> dict[str, Any] | None:
         return None
     if len(rows) < 3:
         return None
-    names, body = rows[0], rows[1:]
-    step = -(-len(body) // CURVE_POINTS)
-    kept = [row for row in body[::step] if len(row) == len(names)]
-    columns = {name: [_number(row[place]) for row in kept] for place, name in enumerate(names)}
+    names = rows[0]
+    kept = _thinned([row for row in rows[1:] if len(row) == len(names)])
+    columns = {name: _column(name, [row[place] for row in kept]) for place, name in enumerate(names)}
     return {name: pack_floats(values) for name, values in columns.items() if any(v == v for v in values)}
+
+
+def _thinned(rows: list[list[str]]) -> list[list[str]]:
+    """Every so many moments; the rows of one moment, such as those of several GPUs, stay together."""
+    moments = {row[0]: None for row in rows}
+    step = -(-len(rows) // CURVE_POINTS)
+    kept = frozenset(list(moments)[:: max(step, 1)])
+    return [row for row in rows if row[0] in kept]
+
+
+def _column(name: str, cells: list[str]) -> Iterable[float]:
+    if name != "timestamp_utc":
+        return [_number(cell) for cell in cells]
+    try:
+        return milliseconds(cells)
+    except ValueError:
+        return []
 
 
 def _number(text: str) -> float:

@@ -18,7 +18,7 @@ from paceline.evals.stub_files import RAW
 from paceline.model import Verdict
 
 RESAMPLES = 10_000
-_CONDITIONS = ("model", "adapter", "benchmark", "subset", "generation_kwargs", "request_kwargs", "seed")
+CONDITIONS = ("model", "adapter", "benchmark", "subset", "generation_kwargs", "request_kwargs", "seed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ def compare(
 
 def _is_comparable(result: BenchmarkResult, baseline: BenchmarkResult) -> bool:
     ours, theirs = result.stub.content, baseline.stub.content
-    same = all(ours.get(name) == theirs.get(name) for name in _CONDITIONS)
+    same = all(ours.get(name) == theirs.get(name) for name in CONDITIONS)
     return same and result.metrics["primary"] == baseline.metrics["primary"]
 
 

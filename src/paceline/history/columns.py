@@ -2,8 +2,9 @@
 
 # ruff: noqa: S608 - only names of our own are put into statements, never values
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +15,13 @@ from paceline.history.names import read_names
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Series = dict[tuple[str, str], tuple[list[int], str]]
+"""By the name and the unit of a metric: the numbers of its series, and its direction."""
 
 MASK = (1 << 20) - 1
 _HALF = 1 << 31
-_AT_ONCE = 50_000
+_AT_ONCE = 2_000
+_VALUES_AT_ONCE = 20_000
 _NUMBERS_AT_ONCE = 500
 LAST = (1 << 31) - 1
 """No record has a higher number."""
@@ -46,12 +50,20 @@ class Marks:
 
     def sums(self) -> list[tuple[int, int, int, int]]:
         """For each row of a case: its number, how many records it has, the highest number, the sum of the digests."""
-        cases, places, counts = np.unique(self.cases, return_inverse=True, return_counts=True)
-        last, total = np.zeros(len(cases), dtype=np.int64), np.zeros(len(cases), dtype=np.int64)
-        np.maximum.at(last, places, self.ids)
-        np.add.at(total, places, self.digests)
-        columns = (cases, counts, last, total)
-        return list(zip(*(column.tolist() for column in columns), strict=True))
+        order, starts = groups(self.cases)
+        if not len(starts):
+            return []
+        cases, counts = self.cases[order[starts]], np.diff(starts, append=len(order))
+        last = np.maximum.reduceat(self.ids[order], starts)
+        total = np.add.reduceat(self.digests[order], starts)
+        return list(zip(*(column.tolist() for column in (cases, counts, last, total)), strict=True))
+
+
+def groups(owners: Ints) -> tuple[Ints, Ints]:
+    """An order in which those of one owner stand together, otherwise as they were, and where each owner's begin."""
+    order = np.argsort(owners, kind="stable")
+    of = owners[order]
+    return order, np.flatnonzero(np.append(True, of[1:] != of[:-1])[: len(of)])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,10 +120,13 @@ SELECT r.id, r.session_id, r.case_id, r.environment_id, r.setting_id, r.attempt,
   r.revision, r.reason, {outcome}, r.source_id FROM record r"""
 _OF_CASE = _RECORD.format(outcome="NULL") + " WHERE r.case_id = ? AND r.id > ? AND r.id <= ? ORDER BY r.id"
 _OF_SESSION = _RECORD.format(outcome="r.outcome") + " WHERE r.session_id = ? ORDER BY r.id"
-_VALUES = "SELECT record_id, value, sample_count FROM metric WHERE series_id = ? AND record_id > ? AND record_id <= ?"
+_VALUES = """
+SELECT series_id, record_id, value, sample_count FROM metric
+WHERE series_id IN ({numbers}) AND record_id > ? AND record_id <= ?"""
 _SAMPLES = """
-SELECT record_id, value FROM repeated_sample WHERE series_id = ? AND record_id > ? AND record_id <= ?
-AND value IS NOT NULL ORDER BY record_id, position"""
+SELECT series_id, record_id, value FROM repeated_sample
+WHERE series_id IN ({numbers}) AND record_id > ? AND record_id <= ? AND value IS NOT NULL
+ORDER BY series_id, record_id, position"""
 _SESSION_VALUES = """
 SELECT d.name, d.unit, d.direction, r.id, m.value, m.sample_count FROM record r JOIN series d ON d.case_id = r.case_id
 JOIN metric m ON m.series_id = d.id AND m.record_id = r.id WHERE r.session_id = ? AND m.value IS NOT NULL
@@ -128,8 +143,11 @@ def read_marks(database: Database) -> Marks:
     select = f"""
 SELECT CAST(id AS BIGINT) * {_HALF} + case_id, CAST(session_id AS BIGINT) * {_HALF} + (digest & {MASK})
 FROM record ORDER BY id"""
-    parts = [np.array(rows, dtype=np.int64) for rows in database.batches(select, _AT_ONCE)]
-    table = np.concatenate([np.zeros((0, 2), dtype=np.int64), *parts])
+    parts = [
+        np.fromiter(chain.from_iterable(rows), np.int64, 2 * len(rows))
+        for rows in database.batches(select, _AT_ONCE)
+    ]
+    table = np.concatenate([np.zeros(0, dtype=np.int64), *parts]).reshape(-1, 2)
     return Marks(
         ids=table[:, 0] // _HALF,
         cases=table[:, 0] % _HALF,
@@ -158,15 +176,18 @@ def read_groups(database: Database) -> list[CaseGroup]:
     ]
 
 
-def read_case(database: Database, group: CaseGroup, ids: Ints) -> Columns:
-    """The records of a case with these numbers, which follow each other among those of the case."""
+def read_case(database: Database, group: CaseGroup, ids: Ints, metric: str | None = None) -> Columns:
+    """The records of a case with these numbers, which follow each other among those of the case; of one metric only,
+    if it is said."""
     if not len(ids):
         return Columns(records=(), metrics=())
-    cases = [number for number, _, _ in group.rows]
-    bounds = int(ids[0]) - 1, int(ids[-1])
     records = read_records(database, ids.tolist())
-    found = np.array([record.id for record in records], dtype=np.int64)
-    return Columns(records=records, metrics=list(_case_metrics(database, cases, found, bounds)))
+    there = np.array([record.id for record in records], dtype=np.int64)
+    series = _series_of(database, [number for number, _, _ in group.rows])
+    wanted = {named: told for named, told in series.items() if metric in (None, named[0])}
+    return Columns(
+        records=records, metrics=list(_case_metrics(database, wanted, there)) if len(there) else ()
+    )
 
 
 def read_case_records(database: Database, group: CaseGroup) -> list[RecordRow]:
@@ -185,26 +206,36 @@ def read_records(database: Database, numbers: Sequence[int]) -> list[RecordRow]:
     return found
 
 
-def _case_metrics(
-    database: Database, cases: Sequence[int], ids: Ints, bounds: tuple[int, int]
-) -> Iterator[MetricColumn]:
+def _case_metrics(database: Database, found: Series, ids: Ints) -> Iterator[MetricColumn]:
+    """Metrics of a case: some at once, since many short statements take longer than a few long ones."""
+    for part in chunks(found.items(), max(1, _VALUES_AT_ONCE // len(ids))):
+        yield from _some_metrics(database, dict(part), ids)
+
+
+def _some_metrics(database: Database, found: Series, ids: Ints) -> Iterator[MetricColumn]:
+    bounds = int(ids[0]) - 1, int(ids[-1])
+    owner = {number: place for place, (numbers, _) in enumerate(found.values()) for number in numbers}
+    values, counts = np.full((len(found), len(ids)), np.nan), np.zeros((len(found), len(ids)), dtype=np.int64)
+    rows = np.array(database.rows(*_of_series(_VALUES, owner, bounds)), dtype=float).reshape(-1, 4)
+    places = np.searchsorted(ids, rows[:, 1])
+    # A record may have come or gone since its number was read.
+    known = ids[np.minimum(places, len(ids) - 1)] == rows[:, 1]
+    at = np.array([owner[int(number)] for number in rows[known, 0]], dtype=np.int64), places[known]
+    values[at], counts[at] = rows[known, 2], rows[known, 3]
+    several: dict[int, list[tuple[int, float]]] = {}
+    wanted = [number for number, place in owner.items() if (counts[place] > 1).any()]
     own = frozenset(ids.tolist())
-    for (name, unit), (numbers, direction) in _series_of(database, cases).items():
-        values, counts = np.full(len(ids), np.nan), np.zeros(len(ids), dtype=np.int64)
-        for number in numbers:
-            rows = np.array(database.rows(_VALUES, (number, *bounds)), dtype=float).reshape(-1, 3)
-            places = np.searchsorted(ids, rows[:, 0])
-            # A record may have come or gone since its number was read.
-            known = ids[np.minimum(places, len(ids) - 1)] == rows[:, 0]
-            values[places[known]], counts[places[known]] = rows[known, 1], rows[known, 2]
-        if np.isnan(values).all():
-            continue
-        several = (
-            [row for n in numbers for row in database.rows(_SAMPLES, (n, *bounds)) if row[0] in own]
-            if (counts > 1).any()
-            else []
-        )
-        yield _column((name, unit, direction), ids, values, several)
+    for number, record, value in database.rows(*_of_series(_SAMPLES, wanted, bounds)) if wanted else ():
+        if record in own:
+            several.setdefault(owner[number], []).append((record, value))
+    for place, ((name, unit), (_, direction)) in enumerate(found.items()):
+        if not np.isnan(values[place]).all():
+            yield _column((name, unit, direction), ids, values[place], several.get(place, ()))
+
+
+def _of_series(statement: str, numbers: Iterable[int], bounds: tuple[int, int]) -> tuple[str, list[int]]:
+    known = list(numbers)
+    return statement.format(numbers=", ".join("?" * len(known))), [*known, *bounds]
 
 
 def _column(
@@ -227,9 +258,9 @@ def _column(
     )
 
 
-def _series_of(database: Database, cases: Sequence[int]) -> dict[tuple[str, str], tuple[list[int], str]]:
+def _series_of(database: Database, cases: Sequence[int]) -> Series:
     """The numbers of each metric under each of a case's rows, and its direction; in the order they came up."""
-    found: dict[tuple[str, str], tuple[list[int], str]] = {}
+    found: Series = {}
     for case in cases:
         select = "SELECT id, name, unit, direction FROM series WHERE case_id = ? ORDER BY id"
         for number, name, unit, direction in database.rows(select, (case,)):

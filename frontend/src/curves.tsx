@@ -1,0 +1,156 @@
+// Memory, CPU and GPUs while a case ran: a chart for each quantity, and a table of all of them.
+
+import { useMemo, useState } from 'preact/hooks';
+import { Chart, type Plot } from './chart';
+import { list, numbers, type Packed } from './data';
+import { saveCsv, savePng, saveSvg } from './export';
+import { quantity } from './format';
+import { LINES } from './theme';
+import { plain, Table } from './ui';
+
+const UNITS: [RegExp, string][] = [
+  [/_bytes$/, 'bytes'],
+  [/_pct$/, '%'],
+  [/_c$/, '°C'],
+  [/_s$/, 's'],
+  [/_w$/, 'W'],
+];
+const TITLES: Record<string, string> = {
+  memory_bytes: 'Memory',
+  cpu_s: 'CPU cores in use',
+  processes: 'Processes',
+  utilization_gpu_pct: 'GPU utilization',
+  memory_used_bytes: 'GPU memory',
+  temperature_c: 'GPU temperature',
+  power_draw_w: 'GPU power',
+};
+const NOT_DRAWN = ['t_s', 'timestamp_utc', 'gpu_id', 'memory_total_bytes'];
+
+interface Curve {
+  name: string;
+  title: string;
+  unit: string;
+  values: Float64Array;
+}
+
+interface Reading {
+  clock: Float64Array;
+  devices: Float64Array | null;
+  curves: Curve[];
+}
+
+export function Curves({ title, columns, name }: { title: string; columns: Record<string, Packed>; name: string }) {
+  const read = useMemo(() => readingOf(columns), [columns]);
+  const plots = useMemo(() => read?.curves.map((curve) => plotOf(curve, read)) ?? [], [read]);
+  if (!read) return null;
+  const ids = read.devices ? [...new Set(read.devices)] : [];
+  return (
+    <details open>
+      <summary>{title}</summary>
+      {ids.length > 1 && (
+        <div class="legend">
+          {ids.map((id, at) => (
+            <span key={id}>
+              <i class={`swatch ${LINES[at % LINES.length]}`} aria-hidden="true" /> GPU {id}
+            </span>
+          ))}
+        </div>
+      )}
+      <div class="curves">
+        {read.curves.map((curve, at) => (
+          <figure key={curve.name}>
+            <figcaption>
+              {plain(curve.title)}
+              <span class="downloads">
+                <button type="button" aria-label={`Download ${curve.title} as PNG`} onClick={(event) => savePng(`${name} ${curve.name}`, (event.target as Element).closest('figure'))}>
+                  PNG
+                </button>
+                <button type="button" aria-label={`Download ${curve.title} as SVG`} onClick={() => saveSvg(`${name} ${curve.name}`, `${name}: ${curve.title}`, plots[at], { zero: true })}>
+                  SVG
+                </button>
+              </span>
+            </figcaption>
+            <Chart plot={plots[at]} view={{ zero: true }} title={`${curve.title} over the run; the table below has its values`} height={170} />
+          </figure>
+        ))}
+      </div>
+      <Readings read={read} title={title} name={name} />
+    </details>
+  );
+}
+
+function Readings({ read, title, name }: { read: Reading; title: string; name: string }) {
+  const [open, setOpen] = useState(false);
+  const { clock, devices, curves } = read;
+  const head = ['t_s', ...(devices ? ['gpu'] : []), ...curves.map((curve) => curve.name)];
+  const row = (at: number) => [clock[at], ...(devices ? [devices[at]] : []), ...curves.map((curve) => curve.values[at])];
+  return (
+    <details onToggle={(event) => setOpen((event.target as HTMLDetailsElement).open)}>
+      <summary>Table of {title.replace(/^M/, 'm')} over time</summary>
+      {open && (
+        <>
+          <span class="downloads">
+            <span class="soft">Download</span>
+            <button type="button" onClick={() => saveCsv(name, head, [...clock.keys()].map(row))}>
+              CSV
+            </button>
+          </span>
+          <Table<number>
+            caption={`${title} over time`}
+            rows={[...clock.keys()]}
+            first={30}
+            id={(at) => at}
+            columns={[
+              { name: 'Time', show: (at) => quantity(clock[at], 's'), sort: (at) => clock[at], numeric: true },
+              ...(devices ? [{ name: 'GPU', show: (at: number) => devices[at], sort: (at: number) => devices[at], numeric: true }] : []),
+              ...curves.map((curve) => ({ name: plain(curve.title), show: (at: number) => quantity(curve.values[at], curve.unit), sort: (at: number) => curve.values[at], numeric: true })),
+            ]}
+          />
+        </>
+      )}
+    </details>
+  );
+}
+
+function readingOf(columns: Record<string, Packed>): Reading | null {
+  const clock = columns.t_s !== undefined ? list(columns.t_s) : columns.timestamp_utc !== undefined ? list(columns.timestamp_utc).map((time, _, all) => (time - all[0]) / 1000) : null;
+  if (!clock) return null;
+  const n = clock.length;
+  const column = (packed: Packed) => numbers(packed, n);
+  const curves = Object.entries(columns)
+    .filter(([name]) => !NOT_DRAWN.includes(name))
+    .map(([name, packed]): Curve => {
+      const title = Object.hasOwn(TITLES, name) ? TITLES[name] : name;
+      if (name === 'cpu_s') return { name: 'cpu_cores', title, unit: '', values: rates(clock, column(packed)) };
+      return { name, title, unit: UNITS.find(([ending]) => ending.test(name))?.[1] ?? '', values: column(packed) };
+    });
+  return { clock, devices: columns.gpu_id !== undefined ? column(columns.gpu_id) : null, curves };
+}
+
+/** CPU seconds so far, as cores in use between two readings. */
+function rates(clock: Float64Array, total: Float64Array): Float64Array {
+  return total.map((value, at) => (at === 0 ? NaN : Math.max(0, value - total[at - 1]) / Math.max(1e-9, clock[at] - clock[at - 1])));
+}
+
+function plotOf({ values, unit }: Curve, { clock, devices }: Reading): Plot {
+  // The readings of all GPUs at one moment are one place on the axis.
+  const times = Float64Array.from(new Set(clock));
+  const places = new Map([...times].map((time, at) => [time, at]));
+  const ids = devices ? [...new Set(devices)] : [0];
+  return {
+    x: times,
+    unit,
+    lines: ids.map((id, line) => {
+      const drawn: (number | null)[] = Array.from(times, () => null);
+      values.forEach((value, at) => {
+        if (!Number.isNaN(value) && (!devices || devices[at] === id)) drawn[places.get(clock[at]) as number] = value;
+      });
+      return { label: `GPU ${id}`, colour: LINES[line % LINES.length], values: drawn };
+    }),
+    failures: [],
+    changes: [],
+    epochs: [],
+    levels: [],
+    label: (x) => quantity(x, 's'),
+  };
+}
