@@ -112,7 +112,8 @@ def test_a_page_that_leads_nowhere_is_refused(tmp_path: Path, text: str, said: s
     (tmp_path / "docs" / "index.md").write_text(f"# Start\n\n{text}\n")
     (tmp_path / "docs" / "site.css").write_text("")
     config = tmp_path / "mkdocs.yml"
-    config.write_text(f"INHERIT: {CONFIG}\ndocs_dir: {tmp_path / 'docs'}\nnav: [index.md]\n")
+    paths = f"docs_dir: {tmp_path / 'docs'}\nhooks: [{REPOSITORY / 'tools' / 'docs_sources.py'}]\n"
+    config.write_text(f"INHERIT: {CONFIG}\n{paths}nav: [index.md]\n")
     done = build(config, tmp_path / "site")
     assert done.returncode == 1
     assert said in done.stderr
