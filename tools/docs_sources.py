@@ -39,4 +39,5 @@ def _top(config: Any) -> Path:
 
 
 def _place(path: str) -> str:
-    return f"sources/{path}.txt"
+    # Hidden directories do not become part of a site.
+    return f"sources/{path.lstrip('.')}.txt"
