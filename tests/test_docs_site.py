@@ -109,7 +109,6 @@ def test_a_page_that_leads_nowhere_is_refused(tmp_path: Path) -> None:
     config.write_text(f"INHERIT: {CONFIG}\n{paths}nav: [index.md]\n")
     done = build(config, tmp_path / "site")
     assert done.returncode == 1
-    assert "Aborted with 5 warnings" in done.stderr
     assert [target for target in [*wrong, "lost.md"] if target not in done.stderr] == []
 
 
