@@ -64,8 +64,9 @@ dashboard: ## Build the dashboard's bundle from frontend/; needs Node 20 or newe
 pictures: $(DEV) ## Take the pictures of the dashboard in docs/; needs Chromium
 	$(BIN)/python tools/dashboard_pictures.py docs/images/dashboard
 
+# Not --quiet: what it does not say, --strict does not see.
 docs: $(DEV) ## Build the documentation's site into site/; needs no network
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 PYTHONWARNINGS=ignore $(BIN)/mkdocs build --strict
 	@echo "site/index.html; to search in it: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site"
 
 test: lint test-here test-clusters ## Run the checks and all tests; `make --jobs=3 test` side by side

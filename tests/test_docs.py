@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import pytest
 
+from paceline.cli import cli
 from paceline.config.nodes import parse_file, plain
 from warm_command import WarmCommand
 from workplace import Workplace
@@ -21,7 +23,8 @@ from workplace import Workplace
 REPOSITORY = Path(__file__).parents[1]
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
 
-FENCE = re.compile(r"^```(\w+)(?:[ \t]+title=\"([^\"]+)\")?[ \t]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FLAGS = re.MULTILINE | re.DOTALL
+FENCE = re.compile(r"^```(\w+)(?:[ \t]+title=\"([^\"]+)\")?[ \t]*\n(.*?)^```", FLAGS)
 LINK = re.compile(r"\]\((?!https?://|mailto:|#)([^)#\s]+)(#[^)\s]*)?\)")
 UNIT = r" ?(?:µs|ms|s|m|h|bytes|[KMGT]iB)\b"
 NUMBER = r"\d(?:[\d.,:+-]*\d)?"
@@ -177,6 +180,38 @@ def test_make_targets_in_the_pages_exist() -> None:
     named = set(re.findall(r"^make ([a-z]+)\b", commands, re.MULTILINE))
     known = set(re.findall(r"^([a-z]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
     assert {"demo", "test"} <= named <= known
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_commands_that_a_page_names_exist(page: Path) -> None:
+    """Those that are only named in a sentence, or shown and not run."""
+    text = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    shown = [
+        line.strip() for found in FENCE.finditer(text) if found[1] == "sh" for line in found[3].splitlines()
+    ]
+    named = [
+        " ".join(code.split())
+        for code in re.findall(r"`([^`]+)`", re.sub(r"^```.*?^```", "", text, flags=FLAGS))
+    ]
+    wrong = {words: fault for words in [*shown, *named] if (fault := fault_of(words))}
+    assert wrong == {}
+
+
+def fault_of(words: str) -> str | None:
+    """What is wrong with a call of `paceline`, as far as its command and its options go."""
+    program, *rest = words.split("|")[0].split() or [""]
+    context = click.Context(cli, info_name="paceline")
+    command: click.Command = cli
+    while program == "paceline" and isinstance(command, click.Group) and rest and rest[0].islower():
+        found = command.get_command(context, rest[0])
+        if found is None:
+            return f"{rest[0]} is no command"
+        command, rest = found, rest[1:]
+    known = {name for one in command.get_params(context) for name in (*one.opts, *one.secondary_opts)}
+    given = (
+        [word.split("=")[0] for word in rest if re.match(r"--[a-z]", word)] if program == "paceline" else []
+    )
+    return next((f"{name} is no option" for name in given if name not in known), None)
 
 
 def code_of(text: str) -> list[str]:

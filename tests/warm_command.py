@@ -2,7 +2,7 @@
 
 A page of documentation calls it twenty times. `WarmCommand` starts the process, and a directory with a `paceline` for
 the PATH: a small client that hands over its words, its variables, its directory and its three streams, and ends as the
-fork ends. Nothing that a process says of itself is shared: what makes such things is imported after the fork.
+fork ends. The one thing that a process makes of itself when it is loaded, the runner's id, is made anew.
 """
 
 import atexit
@@ -16,7 +16,9 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
+from secrets import token_hex
 
 _LENGTH = struct.Struct("<I")
 # It runs for each call, so it imports little.
@@ -42,26 +44,28 @@ for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, tell)
 os._exit(read(1)[0])
 """
-# Libraries, and those of our modules that make nothing when they are imported; what they import comes along.
+# What they import comes along.
 _LOADED = (
-    *("click", "numpy", "orjson", "psutil", "pydantic", "rich.live", "rich.table", "sqlalchemy", "yaml"),
-    *("sqlalchemy.dialects.sqlite", "sqlite3", "subprocess", "http.client", "xml.etree.ElementTree"),
-    *("paceline.cli.plan", "paceline.cli.run", "paceline.cli.regressions", "paceline.plan.assembly"),
     *(
-        "paceline.config.load",
-        "paceline.config.dialects",
-        "paceline.history.migrate",
+        "alembic",
+        "numpy",
+        "psutil",
+        "pydantic",
+        "rich.live",
+        "rich.table",
+        "sqlalchemy.dialects.sqlite",
+        "yaml",
+    ),
+    *("paceline.session", "paceline.plan.assembly", "paceline.history.store", "paceline.history.migrate"),
+    *("paceline.findings.detection", "paceline.findings.comparing", "paceline.judge.bisection"),
+    *(
+        "paceline.dashboard.build",
         "paceline.report.terminal",
-    ),
-    *(
-        "paceline.judge.bisection",
-        "paceline.judge.comparison",
-        "paceline.judge.detector",
         "paceline.report.schemas",
+        "paceline.sinks.dispatch",
     ),
+    *("paceline.cli.plan", "paceline.cli.run", "paceline.cli.history", "paceline.cli.regressions"),
 )
-# It has the runner's own id, by which locks and leftovers are told apart.
-_MADE_AFTER_THE_FORK = "paceline.record.lock"
 
 
 class WarmCommand:
@@ -91,8 +95,7 @@ class WarmCommand:
 def serve(address: str) -> None:
     """Fork for each client until standard input ends; returns in the forks, to be the command."""
     for name in _LOADED:
-        __import__(name)
-    assert _MADE_AFTER_THE_FORK not in sys.modules
+        import_module(name)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
@@ -124,8 +127,20 @@ def _become(line: socket.socket) -> None:
     os.chdir(directory)
     os.environb.clear()
     os.environb.update(variables)
+    sys.path[:0] = [
+        str(Path(part).absolute()) for part in os.environ.get("PYTHONPATH", "").split(":") if part
+    ]
+    _make_runner_anew()
     sys.argv = [f"{Path(sys.executable).parent}/paceline", *map(os.fsdecode, words)]
     sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")
+
+
+def _make_runner_anew() -> None:
+    """Locks and leftovers are told apart by this id; it is looked up where it is, and where it was imported to."""
+    shared, own = sys.modules["paceline.record.lock"].RUNNER, token_hex(8)
+    for module in list(sys.modules.values()):
+        if getattr(module, "RUNNER", None) is shared:
+            module.RUNNER = own  # type: ignore[attr-defined]
 
 
 def _look_after(worker: int, line: socket.socket) -> None:

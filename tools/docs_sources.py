@@ -14,7 +14,7 @@ _OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./([^)#\s]+)\)")
 
 
 def on_files(files: Files, *, config: Any) -> Files:
-    top = Path(config["config_file_path"]).parent
+    top = _top(config)
     pages = [file.content_string for file in files.documentation_pages()]
     linked = {found[2] for page in pages for found in _OUTSIDE.finditer(page)}
     for path in sorted(linked):
@@ -23,16 +23,21 @@ def on_files(files: Files, *, config: Any) -> Files:
     return files
 
 
-def on_page_markdown(markdown: str, *, files: Files, **_: Any) -> str:
+def on_page_markdown(markdown: str, *, files: Files, config: Any, **_: Any) -> str:
     def lead(found: re.Match[str]) -> str:
         words, path = found[1], found[2]
         if files.get_file_from_path(_place(path)):
             return f"[{words}]({_place(path)})"
         # What is not there stays as it is, for the strict build to refuse.
-        return words if path.endswith("/") else found[0]
+        return words if (_top(config) / path).is_dir() else found[0]
 
     return _OUTSIDE.sub(lead, markdown)
 
 
+def _top(config: Any) -> Path:
+    return Path(config["config_file_path"]).parent
+
+
 def _place(path: str) -> str:
-    return f"sources/{path}.txt"
+    # Hidden directories do not become part of a site.
+    return f"sources/{path.lstrip('.')}.txt"

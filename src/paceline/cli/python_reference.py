@@ -26,6 +26,7 @@ _FACTORY = re.compile(r"field\(default_factory=([\w.]+)\)")
 _ARGUMENT = re.compile(r"    (\w+): (.*)")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef | ast.Assign
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,9 +70,16 @@ class Source:
         text = (path / "__init__.py" if path.is_dir() else path.with_suffix(".py")).read_text("utf-8")
         return cls(name=name, text=text, tree=ast.parse(text))
 
-    def defined(self, name: str) -> "ast.ClassDef | Function | None":
-        nodes = (node for node in self.tree.body if isinstance(node, ast.ClassDef | Function))
-        return next((node for node in nodes if node.name == name), None)
+    def defined(self, name: str) -> "Definition | None":
+        nodes = (node for node in self.tree.body if isinstance(node, Definition))
+        return next((node for node in nodes if _name(node) == name), None)
+
+    def words_after(self, node: ast.stmt) -> str:
+        """The string under an assignment, which is what stands for its docstring."""
+        after = self.tree.body[self.tree.body.index(node) + 1 :]
+        if after and isinstance(after[0], ast.Expr) and isinstance(after[0].value, ast.Constant):
+            return str(after[0].value.value)
+        return ""
 
     def imported(self) -> dict[str, str]:
         """Each name taken from another module, those for type checkers included, and that module."""
@@ -98,7 +106,7 @@ def _module(section: Section) -> Iterator[str]:
     source = Source.read(section.module)
     yield f"## {section.title or section.module}\n"
     yield f"{_prose(ast.get_docstring(source.tree) or '')}{section.more}\n"
-    for name in sorted(source.public_names(), key=str.lower):
+    for name in sorted((name for name in source.public_names() if name[0] != "_"), key=str.lower):
         home = source if source.defined(name) else Source.read(source.imported().get(name, source.name))
         node = home.defined(name)
         if node is not None:
@@ -106,8 +114,15 @@ def _module(section: Section) -> Iterator[str]:
             yield from _definition(node, home)
 
 
-def _definition(node: ast.ClassDef | Function, source: Source) -> Iterator[str]:
-    if isinstance(node, ast.ClassDef):
+def _name(node: Definition) -> str:
+    return ast.unparse(node.targets[0]) if isinstance(node, ast.Assign) else node.name
+
+
+def _definition(node: Definition, source: Source) -> Iterator[str]:
+    if isinstance(node, ast.Assign):
+        yield f"```py\n{ast.unparse(node)}\n```\n"
+        yield _prose(source.words_after(node))
+    elif isinstance(node, ast.ClassDef):
         yield f"```py\n{_class_text(node, source)}\n```\n"
         yield _prose(ast.get_docstring(node) or "")
         yield from _methods(node, source)
