@@ -18,10 +18,12 @@ _BUSY = "ps -eo pcpu,pid,args --sort=-pcpu | head"
 def judge(noise: Noise) -> Iterator[Remark]:
     """A remark for each side of the measurement."""
     yield _spread(noise)
-    yield _share("waiting", noise.off_cpu_pct, "of the time another program had our CPU", _BUSY)
+    yield _share(
+        "waiting", noise.off_cpu_pct, "the share of the time in which another program had our CPU", _BUSY
+    )
     if noise.steal_pct is not None:
         yield _share(
-            "stolen", noise.steal_pct, "of the time the host served other machines: use one of your own", ""
+            "stolen", noise.steal_pct, "the share of the time in which the host served other machines", ""
         )
     yield _wake(noise)
     yield _clock(noise)
