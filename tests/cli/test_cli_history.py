@@ -68,6 +68,14 @@ def test_log_without_such_a_case_or_metric(nights: Workplace) -> None:
         assert (done.returncode, done.stderr) == (2, f"paceline: {expected}\n")
 
 
+@pytest.mark.parametrize("words", [["log", "sort"], ["export", "all.csv"]])
+def test_a_time_that_is_none_is_not_taken_for_all_times(nights: Workplace, words: list[str]) -> None:
+    done = nights.run("history", *words, "--since", "yesteday")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "paceline: 'yesteday' is no time: write it like 2026-11-16, or 7d for a week ago\n"
+    assert not (nights.path / "all.csv").exists()
+
+
 def test_a_terminal_without_bars(nights: Workplace) -> None:
     assert out(nights, "log", "sort", "wall_s", PYTHONIOENCODING="ascii").splitlines()[-1] == "_-=*#"
 

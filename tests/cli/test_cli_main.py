@@ -75,6 +75,20 @@ def test_a_wrong_command_line_is_exit_2_and_no_traceback(place: Workplace, words
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["rnu"], "No such command 'rnu'; did you mean 'run'?"),
+        (["history", "lgo"], "No such command 'lgo'; did you mean 'log'?"),
+        (["history", "zzz"], "No such command 'zzz'; there is: list, log, import"),
+    ],
+)
+def test_a_mistyped_command_is_told_the_right_one(place: Workplace, words: list[str], said: str) -> None:
+    done = place.run(*words)
+    assert (done.returncode, "Traceback" in done.stderr) == (2, False)
+    assert f"Error: {said}" in done.stderr
+
+
 @pytest.mark.parametrize("name", ["run", "plan"])
 def test_without_a_config_it_says_what_to_do(place: Workplace, name: str) -> None:
     done = place.run(name)

@@ -62,6 +62,14 @@ def test_changes_are_listed_and_filtered(nights: Here) -> None:
     assert done.returncode == 2 and "is no time" in done.stderr
 
 
+def test_a_case_that_is_not_there_is_not_said_to_be_unchanged(nights: Here) -> None:
+    done = nights.run("regressions", "--case", "srot")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no case 'srot' in" in done.stderr
+    assert "did you mean sort?" in done.stderr
+    assert nights.run("regressions", "--case", "sum").stdout == "nothing changed\n"
+
+
 def test_the_table_is_plain_when_piped_and_coloured_when_asked(nights: Here) -> None:
     place = Workplace(nights.path)
     done = place.run("regressions", PYTHONIOENCODING="utf-8")

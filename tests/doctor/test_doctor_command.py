@@ -11,6 +11,8 @@ from paceline.cli.doctor_text import TITLES, lines_of
 from paceline.doctor.remarks import Diagnosis, remark
 from workplace import Workplace
 
+ENTRIES = "entries:\n  - {name: a, command: ['true']}\n"
+
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
@@ -63,7 +65,7 @@ def test_the_database_and_results_asked_for(here: Here) -> None:
 
 
 def test_those_of_the_suite_here(here: Here) -> None:
-    (here.path / "paceline.yaml").write_text("results_dir: mine\nhistory: {url: mine.db}\nentries: []\n")
+    (here.path / "paceline.yaml").write_text(f"results_dir: mine\nhistory: {{url: mine.db}}\n{ENTRIES}")
     done = here.run("doctor", "--quick", "--json")
     values = {(one["section"], one["name"]): one["value"] for one in json.loads(done.stdout)["remarks"]}
     assert "mine (" in values["places", "results"]
@@ -71,13 +73,13 @@ def test_those_of_the_suite_here(here: Here) -> None:
 
 
 def test_a_suite_with_mistakes_is_a_failure_among_the_rest(here: Here) -> None:
-    (here.path / "paceline.yaml").write_text("entires: []\n")
+    (here.path / "paceline.yaml").write_text(f"timeout: 5\n{ENTRIES}")
     done = here.run("doctor", "--quick", "--json")
     found = json.loads(done.stdout)
     assert done.returncode == 1
     (fault,) = [one for one in found["remarks"] if one["level"] == "fail"]
     assert (fault["name"], fault["fix"]) == ("paceline.yaml", "paceline plan")
-    assert "entires" in fault["value"]
+    assert "timeout" in fault["value"]
     assert any(one["section"] == "machine" for one in found["remarks"])
 
 

@@ -46,7 +46,7 @@ def test_a_laptop_at_work_is_told_what_to_tune(tmp_path: Path) -> None:
     assert found["governor"].fix == "sudo cpupower frequency-set --governor performance"
     assert found["turbo"].fix == f"echo 1 | sudo tee /{CPU}/intel_pstate/no_turbo"
     assert found["power"].value == "battery, 41 %"
-    assert found["swap"].value == "1,465 MiB of 1,953 MiB in use"
+    assert found["swap"].value == "1.43 GiB of 1.91 GiB in use"
     assert found["pressure"].fix.startswith("sudo iotop")
     assert found["clock"].fix.startswith("echo tsc | sudo tee /sys/")
 

@@ -114,8 +114,8 @@ class TestPlaces:
         (there,) = self.look(tmp_path)
         (later,) = self.look(tmp_path / "a" / "b")
         assert {there.level, later.level} <= {"ok", "warn"}
-        assert "GiB free)" in there.value
-        assert "GiB free, will be made)" in later.value
+        assert "B free)" in there.value
+        assert "B free, will be made)" in later.value
         assert list(tmp_path.iterdir()) == []
 
     def test_below_a_file_it_is_made_nowhere(self, tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ Examples:
   paceline run nightly.yaml --only 'tag:fast' --jobs 2
   paceline show                      the newest session's report
   paceline regressions               what changed since, and what may be the cause
+  paceline doctor                    is this machine fit to measure on, and what is missing
 """
 
 

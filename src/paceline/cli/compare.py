@@ -82,7 +82,12 @@ def command(
             sides.find(baseline), sides.find(candidate), cases=case, metrics=metric, anyway=anyway
         )
     if not found.compared and not found.missing:
-        raise PacelineError(f"{baseline} and {candidate} have no number with a direction to compare")
+        chosen = (
+            "; look at --case and --metric"
+            if cases or metrics
+            else ": docs/metrics.md says which names have one"
+        )
+        raise PacelineError(f"{baseline} and {candidate} have no number with a direction to compare{chosen}")
     if as_json:
         write(json.dumps(_json(found), indent=2) + "\n")
     else:

@@ -38,7 +38,11 @@ The order does not matter, and merging again changes nothing. The databases merg
 @click.command("import", epilog=_IMPORT_EPILOG)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
-    "--format", "format_", metavar="NAME", default="auto", help="What it is; by default told by its content."
+    "--format",
+    "format_",
+    metavar="NAME",
+    default="auto",
+    help="What it is, one of those in docs/importing.md; by default told by its content.",
 )
 @click.option("--revision", metavar="REV", default="", help="What was measured, for tools that do not say.")
 @db_option

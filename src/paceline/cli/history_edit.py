@@ -114,3 +114,15 @@ def time_of(text: str) -> str:
         return (datetime.now(UTC) - timedelta(days=int(age[1]) * _DAYS[age[2]])).isoformat()
     except OverflowError:
         raise HistoryError(f"{text!r} is longer ago than there are dates") from None
+
+
+def moment_of(since: str | None) -> str:
+    """The time of --since as the history stores times; empty without one."""
+    from paceline.history.entries import utc
+
+    if since is None:
+        return ""
+    found = utc(time_of(since))
+    if not found:
+        raise HistoryError(f"{since!r} is no time: write it like 2026-11-16, or 7d for a week ago")
+    return found

@@ -10,6 +10,7 @@ import click
 
 from paceline.cli.completing import complete_case, complete_metric
 from paceline.cli.history_db import db_option, find_cases, json_option, open_database
+from paceline.cli.history_edit import moment_of
 from paceline.cli.output import write
 from paceline.errors import HistoryError
 from paceline.report.format import aligned, quantity, spelled_for, unit_beside, visible
@@ -34,7 +35,7 @@ _WIDTH = 60
 @click.argument("case", shell_complete=complete_case)
 @click.argument("metric", required=False, shell_complete=complete_metric)
 @db_option
-@click.option("--since", metavar="TIME", help="Only points since this time, such as 2026-11-01.")
+@click.option("--since", metavar="TIME", help="Only points since this time: 2026-11-01, or 7d, 2w, 3m ago.")
 @click.option(
     "--last", metavar="N", type=click.IntRange(min=1), default=20, show_default=True, help="Show N points."
 )
@@ -49,7 +50,7 @@ def log_command(
     with open_database(db) as store:
         cases = find_cases(store, case)
         metrics = None if metric is None else [metric]
-        found = list(store.iter_series(cases=cases, metrics=metrics, since=since, all_epochs=True))
+        found = list(store.iter_series(cases=cases, metrics=metrics, since=moment_of(since), all_epochs=True))
         if not found:
             raise HistoryError(_nothing(store, cases, metric, since))
         if as_json:

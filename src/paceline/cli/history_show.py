@@ -18,6 +18,7 @@ from paceline.cli.history_db import (
     metric_option,
     open_database,
 )
+from paceline.cli.history_edit import moment_of
 from paceline.cli.output import write, write_bytes
 from paceline.report.format import aligned, visible
 
@@ -96,7 +97,7 @@ def _print(rows: Sequence[Sequence[str]]) -> None:
 )
 @case_option
 @metric_option
-@click.option("--since", metavar="TIME", help="Only records since this time, such as 2026-11-01.")
+@click.option("--since", metavar="TIME", help="Only records since this time: 2026-11-01, or 7d, 2w, 3m ago.")
 @click.option("--samples", is_flag=True, help="A row for each sample, instead of each metric of each record.")
 @db_option
 def export_command(
@@ -113,7 +114,7 @@ def export_command(
 
     with open_database(db) as store:
         wanted: dict[str, Any] = {"cases": cases or None, "metrics": metrics or None}
-        wanted |= {"since": since, "samples": samples}
+        wanted |= {"since": moment_of(since), "samples": samples}
         if str(path) != "-":
             rows = store.export(path, format_, **wanted)
             write(f"{visible(str(path))}: {count(rows, 'row')}\n")
@@ -125,7 +126,15 @@ def export_command(
 @click.command("query", epilog=_QUERY_EPILOG)
 @click.argument("sql", metavar="SQL")
 @click.option("--limit", metavar="N", type=click.IntRange(min=1), help="At most N rows.")
-@click.option("--timeout", "timeout_s", metavar="SECONDS", type=click.FloatRange(min=0.001), default=60.0)
+@click.option(
+    "--timeout",
+    "timeout_s",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.001),
+    default=60.0,
+    show_default=True,
+    help="Give up on the answer after this time.",
+)
 @db_option
 @json_option
 def query_command(sql: str, limit: int | None, timeout_s: float, db: str | None, as_json: bool) -> None:

@@ -32,6 +32,22 @@ class LazyGroup(click.Group):
         found = getattr(import_module(f"paceline.cli.{source.module}"), source.attribute)
         return found if isinstance(found, click.Command) else None
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if (
+            args
+            and args[0] not in self._sources
+            and not args[0].startswith("-")
+            and not ctx.resilient_parsing
+        ):
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], self._sources, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there is: {', '.join(self._sources)}"
+            ctx.fail(f"No such command {args[0]!r}; {hint}")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, source.line) for name, source in self._sources.items()])

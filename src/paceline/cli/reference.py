@@ -20,7 +20,7 @@ Exit codes are the same for every command:
 | code | meaning |
 |---|---|
 | 0 | all is well |
-| 1 | a case failed |
+| 1 | something failed or got worse |
 | 2 | the command line or the configuration is wrong; each mistake is a line on standard error |
 | 130 | interrupted |
 

@@ -7,10 +7,16 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from paceline.cli.history_db import case_option, db_option, json_option, metric_option, open_database
-from paceline.cli.history_edit import time_of
+from paceline.cli.history_db import (
+    case_option,
+    db_option,
+    find_cases,
+    json_option,
+    metric_option,
+    open_database,
+)
+from paceline.cli.history_edit import moment_of
 from paceline.cli.output import write
-from paceline.errors import HistoryError
 from paceline.model import State
 
 if TYPE_CHECKING:
@@ -83,6 +89,8 @@ def command(
             print_replay(store, repository, cases, metrics, as_json=as_json)
             return 0
         found = _chosen(find_changes(store, repository), cases, metrics, states, since)
+        for name in () if found else cases:
+            find_cases(store, name)  # that nothing changed is no answer about a case that does not exist
         _print(store, repository, found, as_json=as_json, markdown=markdown)
     return 1 if any(one.verdict == "worse" and one.state == "new" for one in found) else 0
 
@@ -113,7 +121,7 @@ def _chosen(
     from paceline.history.names import matcher
 
     case, metric = matcher(cases or None).fullmatch, matcher(metrics or None).fullmatch
-    from_when = _moment(since)
+    from_when = moment_of(since)
     entries = {f"{name}[" for name in cases}
     chosen = [
         one
@@ -124,17 +132,6 @@ def _chosen(
         and one.first_bad.time >= from_when
     ]
     return sorted(chosen, key=lambda one: (one.first_bad.time, one.id), reverse=True)
-
-
-def _moment(since: str | None) -> str:
-    from paceline.history.entries import utc
-
-    if since is None:
-        return ""
-    found = utc(time_of(since))
-    if not found:
-        raise HistoryError(f"{since!r} is no time: write it like 2026-11-16, or 7d for a week ago")
-    return found
 
 
 def _print(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from paceline.doctor.machine import Machine
 from paceline.doctor.remarks import Remark, remark
+from paceline.report.format import size
 from paceline.run.ray_home import SHARED_MEMORY, homes, temporary_base
 from paceline.run.ray_ports import HIGHEST_PORT, LOWEST_PORT, SMALLEST_CHOICE
 
@@ -41,7 +42,7 @@ def _shared_memory(path: Path) -> Iterator[Remark]:
         total = shutil.disk_usage(path).total
     except OSError:
         return
-    value = f"{path} has {total / (1 << 30):,.2g} GiB"
+    value = f"{path} has {size(total)}"
     if total >= LEAST_SHARED_MEMORY:
         yield remark("shared memory", "ok", value, "where Ray keeps its objects")
     else:

@@ -11,6 +11,7 @@ from typing import Any
 from paceline.doctor.installed import pip_line
 from paceline.doctor.machine import Machine
 from paceline.doctor.remarks import Remark, remark
+from paceline.report.format import size
 from paceline.run import gpu
 
 ANSWER_S = 20.0  # waking the driver takes some seconds where nobody keeps it awake
@@ -55,7 +56,7 @@ def _none(driver: str, program: str | None) -> Remark:
 
 def _judge(one: Gpu) -> Iterator[Remark]:
     name = f"GPU {one.index}"
-    memory = f", {one.memory_bytes / (1 << 30):.3g} GiB" if one.memory_bytes else ""
+    memory = f", {size(one.memory_bytes)}" if one.memory_bytes else ""
     yield remark(name, "ok", f"{one.name}{memory}", "can be used")
     if one.utilization_pct is not None and one.utilization_pct >= BUSY_PCT:
         meaning = "somebody else uses it, and what is measured shares it"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from paceline.doctor.machine import Machine
 from paceline.doctor.remarks import Remark, remark
 from paceline.record.environment import cgroup_dirs, container_facts
+from paceline.report.format import size
 
 NEARLY_ALL = 0.9
 FEW_FILES = 1024
@@ -59,7 +60,7 @@ def _memory(machine: Machine, limit: int) -> Iterator[Remark]:
         return
     used = _first_number(machine, "memory.current", "memory.usage_in_bytes")
     share = used / limit if used is not None and limit else 0.0
-    value = f"{limit / (1 << 30):.3g} GiB" + (f", {share * 100:.0f} % in use" if used is not None else "")
+    value = size(limit) + (f", {share * 100:.0f} % in use" if used is not None else "")
     if share < NEARLY_ALL:
         yield remark("memory limit", "note", value, "a benchmark that needs more is killed")
         return

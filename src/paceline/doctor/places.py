@@ -10,6 +10,7 @@ from pathlib import Path
 
 from paceline.doctor.machine import Machine
 from paceline.doctor.remarks import Remark, remark
+from paceline.report.format import size
 
 LITTLE_ROOM = 2 << 30
 FEW_INODES = 10_000
@@ -55,7 +56,7 @@ def _directory(machine: Machine, place: Place, path: Path) -> Iterator[Remark]:
         return
     made = "" if path.is_dir() else ", will be made"
     free, inodes = _room(nearest)
-    value = f"{path} ({free / (1 << 30):,.3g} GiB free{made})"
+    value = f"{path} ({size(free)} free{made})"
     if free < LITTLE_ROOM or inodes < FEW_INODES:
         what = "room" if free < LITTLE_ROOM else f"files left ({inodes:,})"
         yield remark(place.name, "warn", value, f"there is little {what}", place.fix)

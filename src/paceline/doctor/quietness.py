@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from paceline.doctor.noise import Noise
 from paceline.doctor.remarks import Level, Remark, remark
+from paceline.report.format import duration
 
 QUIET_PCT, NOISY_PCT = 2.0, 10.0
 """Spreads at which a change of a few percent takes a handful of repetitions, and at which it drowns."""
@@ -17,10 +18,12 @@ _BUSY = "ps -eo pcpu,pid,args --sort=-pcpu | head"
 def judge(noise: Noise) -> Iterator[Remark]:
     """A remark for each side of the measurement."""
     yield _spread(noise)
-    yield _share("waiting", noise.off_cpu_pct, "of the time another program had our CPU", _BUSY)
+    yield _share(
+        "waiting", noise.off_cpu_pct, "the share of the time in which another program had our CPU", _BUSY
+    )
     if noise.steal_pct is not None:
         yield _share(
-            "stolen", noise.steal_pct, "of the time the host served other machines: use one of your own", ""
+            "stolen", noise.steal_pct, "the share of the time in which the host served other machines", ""
         )
     yield _wake(noise)
     yield _clock(noise)
@@ -32,7 +35,7 @@ def level_of(value: float, noted: float, high: float) -> Level:
 
 def _spread(noise: Noise) -> Remark:
     level = level_of(noise.spread_pct, QUIET_PCT, NOISY_PCT)
-    told = f"{noise.samples} × {noise.chunk_s * 1e3:.3g} ms"
+    told = f"{noise.samples} × {duration(noise.chunk_s)}"
     value = f"±{_percent(noise.spread_pct)} ({told}, slowest +{_percent(noise.slowest_pct)})"
     meaning = (
         "the same work takes the same time"
@@ -50,7 +53,7 @@ def _share(name: str, percent: float, meaning: str, fix: str) -> Remark:
 
 def _wake(noise: Noise) -> Remark:
     level = level_of(noise.late_p99_s, NOTED_LATE_S, LATE_S)
-    value = f"{noise.late_median_s * 1e6:.0f} µs late, one time in a hundred {noise.late_p99_s * 1e6:.0f} µs"
+    value = f"{duration(noise.late_median_s)} late, one time in a hundred {duration(noise.late_p99_s)}"
     meaning = (
         "a program that waits is woken soon"
         if level == "ok"

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 from paceline.doctor.machine import Machine
 from paceline.doctor.remarks import Level, Remark, remark
+from paceline.report.format import size
 
 CPU = "sys/devices/system/cpu"
 SWAP_WORTH_A_NOTE = 64 << 20
@@ -64,12 +65,12 @@ def swap(machine: Machine) -> Iterator[Remark]:
         return
     used = total - free
     if used < SWAP_WORTH_A_NOTE:
-        yield remark("swap", "ok", _mib(used) + " in use", "memory is not on disk")
+        yield remark("swap", "ok", size(used) + " in use", "memory is not on disk")
         return
     yield remark(
         "swap",
         "warn",
-        f"{_mib(used)} of {_mib(total)} in use",
+        f"{size(used)} of {size(total)} in use",
         "what was moved to disk comes back at a bad moment",
         "sudo swapoff -a && sudo swapon -a",
     )
@@ -222,7 +223,3 @@ def look(machine: Machine) -> Iterator[Remark]:
     if untold:
         meaning = "this system, or this container, does not say; nobody can tell from here"
         yield remark("not told", "note", ", ".join(untold), meaning)
-
-
-def _mib(count_bytes: int) -> str:
-    return f"{count_bytes / (1 << 20):,.0f} MiB"

@@ -10,6 +10,7 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -164,10 +165,14 @@ def _build(
             shell.run(uv, "pip", "install", "--python", interpreter, *options, *words, what=what)
         frozen = shell.run(uv, "pip", "freeze", "--quiet", "--python", interpreter, what=what)
     else:
-        shell.run(_find_python(python), "-m", "venv", directory, what=what)
+        # Our own pip works for another environment too; one in each takes most of the time of making it.
+        ours = find_spec("pip") is not None
+        pip = [sys.executable, "-m", "pip", "--python", interpreter] if ours else [interpreter, "-m", "pip"]
+        bare = ("--without-pip",) if ours else ()
+        shell.run(_find_python(python), "-m", "venv", *bare, directory, what=what)
         if words:
-            shell.run(interpreter, "-m", "pip", "install", *options, *words, what=what)
-        frozen = shell.run(interpreter, "-m", "pip", "freeze", what=what)
+            shell.run(*pip, "install", *options, *words, what=what)
+        frozen = shell.run(*pip, "freeze", what=what)
     lend_ourselves(interpreter, shell, what, everything="--no-deps" in options)
     return {"installed": [line for line in frozen.splitlines() if line.strip()], "packages": list(specs)}
 
