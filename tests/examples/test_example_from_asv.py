@@ -15,9 +15,6 @@ EXAMPLE = Path(__file__).parents[2] / "examples/from_asv"
 @pytest.fixture
 def moved(place: Workplace) -> Workplace:
     shutil.copytree(EXAMPLE, place.path, dirs_exist_ok=True)
-    assert place.run("history", "import", "asv_results", "--db", "sorting.db").returncode == 0
-    done = place.run("run", "--session-name", "monday", "--db", "sorting.db", "--quiet")
-    assert done.returncode == 0, done.stdout + done.stderr
     return place
 
 
@@ -28,12 +25,14 @@ def points(place: Workplace, case: str, metric: str) -> list[dict[str, Any]]:
 
 
 def test_moving(moved: Workplace) -> None:
+    assert moved.run("history", "import", "asv_results", "--db", "sorting.db").returncode == 0
+    done = moved.run("run", "--session-name", "monday", "--db", "sorting.db", "--quiet")
+    assert done.returncode == 0, done.stdout + done.stderr
     counted = points(moved, "sorting.Sorting.track_comparisons[size=10000]", "value")
     assert [point["value"] for point in counted] == [119877] * 3
     assert [point["session"] == "monday" for point in counted].count(True) == 1
     timed = points(moved, "sorting.Sorting.time_sort[size=1000]", "duration")
-    assert len(timed) == 3
-    assert all(len(point["samples"]) == 5 for point in timed if "samples" in point)
+    assert len(timed) == 3 and all(point["value"] > 0 for point in timed)
 
 
 def test_what_asv_can_do_and_the_script_cannot_is_said(moved: Workplace) -> None:

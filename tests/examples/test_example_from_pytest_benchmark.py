@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -44,7 +45,7 @@ def sessions(place: Workplace, case: str) -> list[str]:
     found: list[dict[str, Any]] = json.loads(done.stdout)
     points = [point for series in found for point in series["points"]]
     assert all(point["value"] > 0 for point in points)
-    return [point["session"].rsplit("-", 2)[0] for point in points]
+    return [re.split(r"-\d{8}", point["session"])[0] for point in points]
 
 
 def test_moving(place: Workplace) -> None:

@@ -1,4 +1,4 @@
-"""A night of which one case fails a requirement: one message in Slack, a run with two children in MLflow's files."""
+"""A night of which one case fails: one message in Slack, a run with two children in MLflow's file store."""
 
 import shutil
 from pathlib import Path

@@ -1,7 +1,6 @@
 """The tests as they were written for pytest-benchmark."""
 
 import pytest
-
 from slugs import slugify, slugify_all
 
 

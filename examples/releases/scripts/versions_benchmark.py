@@ -1,7 +1,7 @@
 """What installers ask of `packaging`: parse versions, sort them, and filter them by a specifier.
 
-Each part has its CPU time, the best of three, and the number of calls that it makes. Calls are the same in every run, so
-a change of them is the library's, on however busy a machine.
+Each part has its CPU time, the best of three, and the number of calls that it makes. Calls are the same in every run,
+so a change of them is the library's, on however busy a machine.
 """
 
 import argparse
