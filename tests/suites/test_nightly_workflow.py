@@ -92,6 +92,8 @@ def test_the_pages_commands_choose_cases(tmp_path: Path) -> None:
     ],
 )
 def test_the_targets_commands_exist(target: str, wanted: list[str]) -> None:
-    done = subprocess.run(["make", "-n", target], cwd=REPOSITORY, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        ["make", "-n", target, "VENV=.venv"], cwd=REPOSITORY, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 0, done.stderr
     assert [check(words) for words in commands_in(done.stdout)] == wanted
