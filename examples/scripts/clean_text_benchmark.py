@@ -23,7 +23,7 @@ VOCABULARY = [
 
 
 def make_texts(count: int) -> list[str]:
-    chooser = random.Random(7)  # noqa: S311 - made-up texts
+    chooser = random.Random(7)
     return [" ".join(chooser.choices(VOCABULARY, k=200)) for _ in range(count)]
 
 

@@ -167,7 +167,9 @@ def _build(
     else:
         # Our own pip works for another environment too; one in each takes most of the time of making it.
         ours = find_spec("pip") is not None
-        pip = [sys.executable, "-m", "pip", "--python", interpreter] if ours else [interpreter, "-m", "pip"]
+        pip: list[str | Path] = [interpreter, "-m", "pip"]
+        if ours:
+            pip = [sys.executable, "-m", "pip", "--python", interpreter]
         bare = ("--without-pip",) if ours else ()
         shell.run(_find_python(python), "-m", "venv", *bare, directory, what=what)
         if words:
