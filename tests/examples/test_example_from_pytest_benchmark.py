@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,11 @@ from workplace import Workplace
 
 EXAMPLE = Path(__file__).parents[2] / "examples/from_pytest_benchmark"
 CASE = "test_slugs.py::test_slugify_all[count=1000]"
+
+
+def _apart(environ: Mapping[str, str]) -> dict[str, str]:
+    """Without what says that a worker of pytest-xdist runs it: pytest-benchmark would measure nothing."""
+    return {name: value for name, value in environ.items() if not name.startswith("PYTEST_XDIST")}
 
 
 def run_pytest(directory: Path, *words: str) -> None:
@@ -30,7 +36,7 @@ def run_pytest(directory: Path, *words: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *quiet, *words],
         cwd=directory,
-        env={**os.environ, "PYTHONPATH": str(directory)},
+        env={**_apart(os.environ), "PYTHONPATH": str(directory)},
         capture_output=True,
         text=True,
         timeout=120,
