@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paceline.config.load import Loaded, load
-from paceline.errors import SessionError
+from paceline.errors import SelectionError, SessionError
 from paceline.history.urls import passwords_in
 from paceline.judge.requirements import judge
 from paceline.model import Case, Finding, Plan, Record, Report, Setting, Status
@@ -130,7 +130,11 @@ def prepare_with_evals(request: Request, loaded: Loaded) -> "tuple[Plan, SuiteEv
 
 def _find_evals(request: Request, loaded: Loaded) -> "SuiteEvals | None":
     """The evals of the suite, unless an experiment changes what its entries do, which evals know nothing of."""
-    if loaded.config.evals is None or loaded.problems or request.setting is not None:
+    if loaded.config.evals is None or loaded.problems:
+        return None
+    if request.setting is not None:
+        if not loaded.config.entries:
+            raise SelectionError("the suite has evals and no entries: an experiment runs entries only")
         return None
     from paceline.session_evals import find_evals  # costs a moment that other suites need not spend
 
