@@ -55,7 +55,8 @@ def quiet_results(place: Path, model: Path) -> dict[str, tuple[bytes, bytes]]:
     """What each attention's stubs must hold, computed in this process without any fault."""
     adapter = HuggingFaceAdapter(ModelSpec(name=str(model)), Device(name="cpu", id="cpu:0"))
     adapter.load()
-    benchmark, found = Tasks(subsets=1, samples=SAMPLES), {}
+    benchmark = Tasks(subsets=1, samples=SAMPLES)
+    found: dict[str, tuple[bytes, bytes]] = {}
     samples = list(benchmark.load("task0", data_dir=None, revision=None))
     for name, attention in (("dense", None), ("streaming", STREAMING)):
         adapter.set_attention(as_attention(attention))
