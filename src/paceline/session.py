@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from paceline.config.load import Loaded, load
-from paceline.errors import SessionError
+from paceline.errors import SelectionError, SessionError
 from paceline.history.urls import passwords_in
 from paceline.judge.requirements import judge
 from paceline.model import Case, Finding, Plan, Record, Report, Setting, Status
@@ -33,8 +34,24 @@ from paceline.session_files import Store, remove_leftovers, write_start
 from paceline.session_history import Held, choose_database, held_against, remember
 from paceline.sinks.dispatch import Dispatcher
 
+if TYPE_CHECKING:
+    from paceline.evals.executor import ProgressCallback
+    from paceline.session_evals import SuiteEvals
+
 FollowUp = Callable[[Report, str | None, Callable[[str], None]], Report]
 """Given the report of a session that is recorded, the database and who to tell: the report as it is to be sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalsOptions:
+    """What a user asks of a suite's evals, which wins over the suite; `alone` if the entries are not to run."""
+
+    gpu_ids: tuple[str, ...] = ()
+    max_concurrent_runs: int | None = None
+    base_result_dir: str | None = None
+    on: str | None = None
+    alone: bool = False
+    on_progress: "ProgressCallback | None" = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +76,7 @@ class Request:
     setups: bool = True
     skipped: Mapping[Path, frozenset[str]] = field(default_factory=dict)
     follow_up: FollowUp | None = None
+    evals: EvalsOptions = EvalsOptions()
 
     @property
     def resumes(self) -> bool:
@@ -72,7 +90,7 @@ class Request:
 def load_config(request: Request) -> Loaded:
     """The merged configuration; what is wrong in it is raised by the plan, together with what is wrong there."""
     environ = {**os.environ, **request.setting.env} if request.setting else None
-    return load(
+    loaded = load(
         request.configs,
         datasets=request.datasets,
         sinks=request.sinks,
@@ -80,12 +98,19 @@ def load_config(request: Request) -> Loaded:
         lenient=True,
         skipped=request.skipped,
     )
+    nothing: Mapping[str, list[object]] = {"entries": [], "data_setups": []}
+    return replace(loaded, config=loaded.config.model_copy(update=nothing)) if request.evals.alone else loaded
 
 
 def prepare(request: Request, loaded: Loaded | None = None) -> Plan:
     """What would run, with no side effect."""
-    loaded = loaded or load_config(request)
+    return prepare_with_evals(request, loaded or load_config(request))[0]
+
+
+def prepare_with_evals(request: Request, loaded: Loaded) -> "tuple[Plan, SuiteEvals | None]":
+    """The same with the suite's evals, whose stubs are among the plan's cases."""
     results_dir, name = _place(request, request.results_dir or find_results_place(loaded))
+    evals = _find_evals(request, loaded)
     plan = make_plan(
         loaded,
         session=name,
@@ -95,21 +120,40 @@ def prepare(request: Request, loaded: Loaded | None = None) -> Plan:
         shard=request.shard,
         environ={**os.environ, **request.setting.env} if request.setting else None,
         setting=request.setting,
+        stubs=evals.cases if evals else (),
     )
     # Trials of an experiment are many: their logs stay with them, and what was set up for the first serves all.
     is_trial = request.setting is not None and request.setting.variant is not None
     plan = replace(plan, artifacts_dir=None) if is_trial else plan
-    return plan if request.setups else replace(plan, setups=())
+    return plan if request.setups else replace(plan, setups=()), evals
+
+
+def _find_evals(request: Request, loaded: Loaded) -> "SuiteEvals | None":
+    """The evals of the suite, unless an experiment changes what its entries do, which evals know nothing of."""
+    if loaded.config.evals is None or loaded.problems:
+        return None
+    if request.setting is not None:
+        if not loaded.config.entries:
+            raise SelectionError("the suite has evals and no entries: an experiment runs entries only")
+        return None
+    from paceline.session_evals import find_evals  # costs a moment that other suites need not spend
+
+    return find_evals(loaded, replace(request.evals, on=request.evals.on or request.on))
 
 
 def run(request: Request, listener: Listener) -> Report:
     """Run a plan's cases, record each, judge it, tell the sinks, and write the session's report."""
     loaded = load_config(request)
-    plan = prepare(request, loaded)
+    plan, evals = prepare_with_evals(request, loaded)
+    if evals is not None and any(_is_stub(case, evals) for case in plan.cases):
+        evals.check()
     remove_leftovers(plan.directory.parent)
     try:
-        with _make_place(plan, request) as place, keeping(plan, resumes=request.resumes) as kept:
-            return _run_in(kept, plan, loaded, request, listener, place)
+        with (
+            _make_place(plan, request, evals) as place,
+            keeping(plan, resumes=request.resumes) as kept,
+        ):
+            return _run_in(kept, plan, loaded, request, listener, place, evals)
     except NameTaken:
         if request.session_name:
             raise
@@ -117,14 +161,25 @@ def run(request: Request, listener: Listener) -> Report:
         return run(request, listener)
 
 
-def _make_place(plan: Plan, request: Request) -> Place:
-    """Where the cases run: here, or on a pool of machines."""
-    pool, count = plan.settings.get("pool"), len(plan.cases)
-    return make_place(pool, request.on, jobs=request.jobs, cases=count, session_dir=plan.directory)
+def _make_place(plan: Plan, request: Request, evals: "SuiteEvals | None") -> Place:
+    """Where the entries' cases run: here, or on a pool of machines."""
+    pool, count = plan.settings.get("pool"), sum(not _is_stub(case, evals) for case in plan.cases)
+    on = request.on if count or plan.setups else "local"
+    return make_place(pool, on, jobs=request.jobs, cases=count, session_dir=plan.directory)
+
+
+def _is_stub(case: Case, evals: "SuiteEvals | None") -> bool:
+    return evals is not None and case.name in evals.names
 
 
 def _run_in(
-    kept: KeptHere, plan: Plan, loaded: Loaded, request: Request, listener: Listener, place: Place
+    kept: KeptHere,
+    plan: Plan,
+    loaded: Loaded,
+    request: Request,
+    listener: Listener,
+    place: Place,
+    evals: "SuiteEvals | None",
 ) -> Report:
     database = _database(loaded, request)
     redactor = Redactor((*plan.secret_values, *passwords_in(database)))
@@ -147,6 +202,7 @@ def _run_in(
             )
             session.setting = request.setting or Setting()
             session.follow_up = request.follow_up
+            session.evals = evals
             return session.run(request)
     finally:
         directory.unlock()
@@ -187,6 +243,7 @@ class _Session:
         self._counts: Counter[Status] = Counter()
         self.setting = Setting()
         self.follow_up: FollowUp | None = None
+        self.evals: SuiteEvals | None = None
         self._untouched: tuple[Case, ...] = ()
         self._held: Held = held_against(plan, database, directory.path, environment)
         self._masked = mask_plan(plan, redactor)
@@ -213,6 +270,8 @@ class _Session:
             with Stopper([self._place], self._tell_stopping) as stopper:
                 for record in self._records(stopper, setups, cases):
                     self._finish(record, sinks)
+                if self.evals is not None and not stopper.event.is_set():
+                    self._run_stubs(self.evals, stopper, cases, sinks)
             return self._close(sinks, stopper)
 
     def _records(
@@ -246,13 +305,48 @@ class _Session:
                 failed = case.name
                 break
         if failed and not stopper.event.is_set():
+            self.evals = None
             waiting = (case for case in self._plan.cases if case.name not in kept_cases)
             yield from (skip(case, f"the data set-up {failed} did not pass") for case in waiting)
             return
         jobs = self._place.jobs
+        entries = [case for case in self._plan.cases if not _is_stub(case, self.evals)]
         scheduler = Scheduler(self._place.accounts(jobs), jobs, run_one, stopper.event)
-        for _, record in scheduler.run(self._plan.cases, kept=kept_cases, skip=skip):
+        for _, record in scheduler.run(entries, kept=kept_cases, skip=skip):
             yield record
+
+    def _run_stubs(
+        self, evals: "SuiteEvals", stopper: Stopper, kept: Mapping[str, Status], sinks: Dispatcher
+    ) -> None:
+        """The stubs of the suite's evals, on devices of their own; signals are theirs meanwhile."""
+        names = {case.name for case in self._plan.cases if _is_stub(case, evals) and case.name not in kept}
+        if not names:
+            return
+        from paceline.evals.books import Books
+
+        def keep(record: Record) -> bool:
+            attempt = max(record.attempt, self._directory.next_attempt(record.case))
+            record = replace(record, attempt=attempt)
+            is_written = self._store.write(record, ())
+            self._finish(record, sinks)
+            return is_written
+
+        books = Books(
+            session=self._plan.session,
+            directory=self._directory.path,
+            environment=self._environment,
+            events=self._events,
+            redactor=self._redactor,
+            keep=keep,
+            secret_names=self._plan.secret_names,
+        )
+        results = evals.run(names, books)
+        skipped, place = results.execution_summary["skipped"], evals.base_result_dir
+        if skipped and self._directory.path.parent != place:
+            self._note(f"{skipped} of {len(names)} stubs were done before; their results are in {place}")
+        if results.interrupted and not self._store.fault:
+            stopper.event.set()
+            stopper.signalled = True
 
     def _bench(self, stopper: Stopper) -> Bench:
         return Bench(

@@ -1,98 +1,86 @@
-"""The `evals:` section of a suite → an execution: its records go into history and sinks like those of any session."""
+"""The `evals:` section of a suite: its stubs are cases of the session, and run when its entries have."""
 
-import os
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from paceline.config.evals_schema import Evals, EvalsAttention, EvalsBenchmark, EvalsModel
-from paceline.config.load import Loaded, load
-from paceline.errors import ConfigError, PacelineError
+from paceline.config.load import Loaded
+from paceline.errors import PacelineError
 from paceline.evals.attention_config import AttentionConfig, masker_from_content
+from paceline.evals.books import Books
 from paceline.evals.configs import AdapterConfig, BenchmarkConfig, BenchmarkStub, ModelConfig
-from paceline.evals.executor import BenchmarkExecutor, ExecutorOptions, ProgressCallback, RecordCallback
+from paceline.evals.execution import new_name, stub_case
+from paceline.evals.executor import BenchmarkExecutor, ExecutorOptions
 from paceline.evals.faults import Clocks, RetryPolicy
 from paceline.evals.planning import Matrix
 from paceline.evals.results import ExecutionResults
-from paceline.model import Finding, Plan, Report, Status
-from paceline.plan.assembly import find_secrets
-from paceline.plan.sinks import check_sinks, make_sinks
-from paceline.record.directory import SessionDir
-from paceline.record.masking import mask_plan
-from paceline.record.redact import Redactor
-from paceline.report.files import write_report
-from paceline.session_history import Remembered, choose_database, remember
-from paceline.sinks.dispatch import Dispatcher
-
-Note = Callable[[str], None]
+from paceline.model import Case, Report
+from paceline.run.listener import Listener
+from paceline.session import EvalsOptions, Request, load_config, prepare_with_evals, run
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvalsRequest:
-    """What a user asks of `paceline evals run` and `plan`; what is given here wins over the suite."""
+class SuiteEvals:
+    """The evals of a suite, planned: nothing is written or started before `run`."""
 
-    configs: tuple[Path, ...]
-    gpu_ids: tuple[str, ...] = ()
-    max_concurrent_runs: int | None = None
-    base_result_dir: str | None = None
-    on: str | None = None
-    sinks: tuple[str, ...] = ()
-    db: str | None = None
-    history: bool = True
+    def __init__(self, section: Evals, options: EvalsOptions) -> None:
+        self._executor = _executor(section, options)
+        self._matrix = _matrix(section)
+        self.stubs: Sequence[BenchmarkStub] = self._executor.plan(self._matrix)
+        timeout_s = section.clocks.timeout_per_benchmark_s
+        self.cases: Sequence[Case] = [replace(stub_case(stub), timeout_s=timeout_s) for stub in self.stubs]
+        self.names = frozenset(case.name for case in self.cases)
+
+    @property
+    def base_result_dir(self) -> Path:
+        return self._executor.base_result_dir
+
+    def check(self) -> None:
+        """Raise what is wrong with the devices, or with the place of the results, before anything starts."""
+        self._executor.check(self._matrix)
+
+    def run(self, names: Collection[str], books: Books) -> ExecutionResults:
+        """Run the stubs of some cases as a part of a session."""
+        keys = {case.fingerprint for case in self.cases if case.name in names}
+        return self._executor.run(self._matrix, books=books, keys=keys)
 
 
-def plan_evals(request: EvalsRequest) -> list[BenchmarkStub]:
+def find_evals(loaded: Loaded, options: EvalsOptions) -> SuiteEvals | None:
+    """The evals of a suite, if it has some."""
+    section = loaded.config.evals
+    return None if section is None else SuiteEvals(section, options)
+
+
+def plan_evals(request: Request) -> Sequence[BenchmarkStub]:
     """The stubs of a suite, with no side effect."""
-    section = _section(load(request.configs))
-    return _executor(section, request).plan(_matrix(section))
+    request = _alone(request, load_config(request))
+    _, evals = prepare_with_evals(request, load_config(request))
+    return evals.stubs if evals else ()
 
 
-def run_evals(
-    request: EvalsRequest,
-    *,
-    on_progress: ProgressCallback | None = None,
-    on_record: RecordCallback | None = None,
-    note: Note,
-) -> ExecutionResults:
-    """Run the evals of a suite; their records go into the history and to the sinks when all is over."""
-    loaded = load(request.configs, sinks=request.sinks)
-    section = _section(loaded)
-    if problems := check_sinks(loaded):
-        raise ConfigError(problems)
-    configured = loaded.config.history
-    is_enabled = request.history and (configured is None or configured.enabled)
-    database = choose_database(request.db, configured.url if configured else None, enabled=is_enabled)
-    executor = _executor(section, request, on_progress, on_record)
-    results = executor.run(_matrix(section))
-    remembered = Remembered()
-    if database:
-        remembered = remember(results.directory, results.directory, database)
-        if remembered.fault:
-            note(remembered.fault)
-    _report(results, loaded, remembered.findings, note)
-    return results
+def run_evals(request: Request, listener: Listener) -> Report:
+    """Run the evals of a suite and nothing else, in a session among its results."""
+    return run(_alone(request, load_config(request)), listener)
 
 
-def _section(loaded: Loaded) -> Evals:
-    if loaded.config.evals is None:
+def _alone(request: Request, loaded: Loaded) -> Request:
+    """The same request for a session of evals only, which lies beside their results."""
+    section = loaded.config.evals
+    if section is None and not loaded.problems:
         raise PacelineError(
             f"{loaded.files[-1]} has no evals section: see docs/evals.md for one to start from"
         )
-    return loaded.config.evals
+    root = Path(request.evals.base_result_dir or (section.base_result_dir if section else ".")).absolute()
+    options = replace(request.evals, alone=True)
+    return replace(request, results_dir=root, session_name=new_name(root), evals=options)
 
 
-def _executor(
-    section: Evals,
-    request: EvalsRequest,
-    on_progress: ProgressCallback | None = None,
-    on_record: RecordCallback | None = None,
-) -> BenchmarkExecutor:
-    gpu_ids: Sequence[int | str] = request.gpu_ids or section.gpu_ids
+def _executor(section: Evals, options: EvalsOptions) -> BenchmarkExecutor:
+    gpu_ids: Sequence[int | str] = options.gpu_ids or section.gpu_ids
     return BenchmarkExecutor(
         gpu_ids,
-        request.max_concurrent_runs or section.max_concurrent_runs or len(gpu_ids),
-        request.base_result_dir or section.base_result_dir,
+        options.max_concurrent_runs or section.max_concurrent_runs or len(gpu_ids),
+        options.base_result_dir or section.base_result_dir,
         options=ExecutorOptions(
             clocks=Clocks(**section.clocks.model_dump()),
             retry=RetryPolicy(**section.retry.model_dump()),
@@ -100,9 +88,8 @@ def _executor(
             scheduler=section.scheduler,
             exporters=section.exporters,
         ),
-        on_progress=on_progress,
-        on_record=on_record,
-        on=request.on or section.on,
+        on_progress=options.on_progress,
+        on=options.on or section.on,
     )
 
 
@@ -135,33 +122,3 @@ def _benchmark(benchmark: EvalsBenchmark) -> BenchmarkConfig:
     return BenchmarkConfig(
         benchmark.name, benchmark.subsets, benchmark.data_dir, benchmark.revision, benchmark.params
     )
-
-
-def _report(results: ExecutionResults, loaded: Loaded, findings: tuple[Finding, ...], note: Note) -> None:
-    """The session's report files, and the sinks of the suite."""
-    directory = SessionDir.open(results.directory)
-    records = [record for _, record in directory.stored_records()]
-    names, values = find_secrets(loaded, os.environ)
-    plan = Plan(
-        session=results.directory.name,
-        directory=results.directory,
-        cases=tuple(record.case for record in records),
-        sinks=tuple(make_sinks(loaded)),
-        secret_names=names,
-        secret_values=values,
-        settings={"config_files": tuple(str(path.absolute()) for path in loaded.files)},
-    )
-    redactor = Redactor(values)
-    masked = mask_plan(plan, redactor)
-    counts = Counter[Status](record.status for record in records)
-    report = Report(
-        plan=masked, records=records, findings=findings, counts=counts, interrupted=results.interrupted
-    )
-    if fault := write_report(report, directory):
-        note(fault)
-    with Dispatcher(plan, redactor, note) as sinks:
-        sinks.open(masked)
-        for record in records:
-            sinks.record(record)
-        for name in sinks.close(report):
-            note(f"sink {name} is required and did not get everything")

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from paceline.errors import ConfigError, PacelineError
 from paceline.model import Plan, SinkSpec
-from paceline.plan import make_plan
 from paceline.record.layout import OUTBOX
 from paceline.record.masking import mask_plan
 from paceline.record.redact import Redactor
@@ -35,9 +34,11 @@ def send_session(
 
 
 def _plan(session_dir: Path, configs: Sequence[Path]) -> Plan:
-    from paceline.config.load import load
+    from paceline.session import Request, prepare
 
-    return make_plan(load(configs, lenient=True), session=session_dir.name, results_dir=session_dir.parent)
+    return prepare(
+        Request(configs=tuple(configs), session_name=session_dir.name, results_dir=session_dir.parent)
+    )
 
 
 def _take_up(session_dir: Path, plan: Plan) -> None:

@@ -96,12 +96,65 @@ def test_mistakes_end_with_two_and_a_line(place: Workplace, text: str, message: 
     assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
 
 
-def test_run_and_plan_say_who_runs_evals(place: Workplace) -> None:
-    alone = place.run("run", "suite.yaml")
-    assert alone.returncode == 2 and "'paceline evals run' runs those" in alone.stderr
+def test_run_runs_evals_after_the_entries_as_records_like_any_other(place: Workplace) -> None:
     place.write("suite.yaml", f"{SUITE}entries: [{{name: x, command: 'true'}}]\n")
-    both = place.run("plan", "suite.yaml")
-    assert both.returncode == 0 and "'paceline evals run' runs them" in both.stdout + both.stderr
+    planned = json.loads(place.run("plan", "suite.yaml", "--json").stdout)
+    names = [case["name"] for case in planned["cases"]]
+    assert len(names) == 5 and names[0] == "x" and "mock_benchmark[model=small,attention=dense]" in names
+
+    ran = place.run("run", "suite.yaml", "--results-dir", "results", "--session-name", "night", "--json")
+    report = json.loads(ran.stdout)
+    assert [record["case"]["name"] for record in report["records"]] == names
+    passed = {record["case"]["name"] for record in report["records"] if record["status"] == "passed"}
+    assert passed >= set(names[1:]), ran.stderr
+    session = place.path / "results" / "night"
+    events = [json.loads(line) for line in (session / "events.jsonl").read_text().splitlines()]
+    kinds = [event["event"] for event in events]
+    assert (kinds[0], kinds[-1], kinds.count("case_finished")) == ("session_started", "session_finished", 5)
+    (sent,) = (place.path / "sent").glob("*.jsonl")
+    assert len(sent.read_text().splitlines()) == 5
+    assert "mock_benchmark[attention=dense,model=org/large]" in place.run("history", "list").stdout
+    shown = place.run("evals", "show", str(session))
+    assert shown.returncode == 0 and "night: 4 stubs: 4 completed" in shown.stdout
+    assert place.run("evals", "compare", str(session)).returncode == 1
+
+
+def test_run_chooses_and_resumes_stubs_like_other_cases(place: Workplace) -> None:
+    words = ("--results-dir", "results", "--no-history", "--json")
+    chosen = ("--only", "mock_benchmark[model=small,*]", "--session-name", "night")
+    first = json.loads(place.run("run", "suite.yaml", *chosen, *words).stdout)
+    assert len(first["records"]) == 2 and first["ok"]
+    resumed = place.run("run", "suite.yaml", "--resume", "night", *words)
+    records = json.loads(resumed.stdout)["records"]
+    assert resumed.returncode == 0 and len(records) == 4 and {one["attempt"] for one in records} == {1}
+    # A new session finds all of them done, and has nothing to record.
+    again = place.run("run", "suite.yaml", "--session-name", "next", *words)
+    assert again.returncode == 0 and json.loads(again.stdout)["records"] == []
+    assert "4 of 4 stubs were done before" in again.stderr
+
+
+def test_a_session_that_was_killed_gets_the_records_of_what_was_done(place: Workplace) -> None:
+    words = ("--results-dir", "results", "--no-history", "--json")
+    place.run("run", "suite.yaml", "--session-name", "night", *words)
+    record = place.path / "results" / "night" / "mock_benchmark[model=small,attention=dense]" / "record.json"
+    before = json.loads(record.read_bytes())
+    record.unlink()  # as if the runner had been killed between the stub's marker and its record
+    resumed = place.run("run", "suite.yaml", "--resume", "night", *words)
+    after = json.loads(record.read_bytes())
+    assert resumed.returncode == 0 and after["metrics"] == before["metrics"] and after["status"] == "passed"
+
+
+def test_a_failed_stub_fails_the_session(place: Workplace) -> None:
+    text = SUITE.replace("name: mock}", "name: 'evals_parts:TornAdapter', model_kwargs: {script: script}}")
+    place.write("suite.yaml", text)
+    (place.path / "script").mkdir()
+    (place.path / "script" / "load-wrong").touch()
+    words = ("--results-dir", "results", "--no-history", "--json")
+    ran = place.run("run", "suite.yaml", *words, PYTHONPATH=str(Path(__file__).parents[1]))
+    report = json.loads(ran.stdout)
+    failed = [record for record in report["records"] if record["status"] == "failed"]
+    assert ran.returncode == 1 and len(report["records"]) == 4
+    assert failed and all("wrong argument" in record["reason"] for record in failed)
 
 
 @pytest.fixture

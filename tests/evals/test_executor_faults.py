@@ -29,6 +29,7 @@ from paceline.evals import (
     ExecutorOptions,
     RetryPolicy,
 )
+from paceline.evals.scoring import score_again
 from paceline.evals.stub_files import ATTEMPTS, DONE, PREDICTIONS, RAW
 
 PATIENT = Clocks(startup_timeout_s=120, stall_timeout_s=120, timeout_per_benchmark_s=300)
@@ -166,8 +167,26 @@ def test_secrets_of_the_environment_are_masked_in_what_is_told(
     results = execute(tmp_path / "results", script, subsets=1, workers=1)
     assert counts(results) == {"failed": 1}
     assert "hush-hush-4711" not in results.failed_executions[0].traceback
-    told = [path for path in tmp_path.rglob("*.json*") if b"hush-hush-4711" in path.read_bytes()]
-    assert not told and "no entry with" in results.failed_executions[0].error_message
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert [path for path in files if b"hush-hush-4711" in path.read_bytes()] == []
+    assert "no entry with" in results.failed_executions[0].error_message
+    (log,) = results.directory.glob("workers/*.log")
+    assert "no entry with ***" in log.read_text()
+
+
+def test_what_a_worker_prints_is_masked_on_its_way_to_the_log(tmp_path: Path) -> None:
+    code = "import os; [os.write(fd, b'%d key hush-' % fd) for fd in (1, 2)]; print('hush-4711 end')"
+    boot = (
+        "import os, subprocess, sys\n"
+        "from paceline.record.redact import Redactor\n"
+        "from paceline.run.keeper import keep\n"
+        "from paceline.run.outlet import Outlet\n"
+        "life = os.pipe()[0]\n"
+        "outlet = Outlet(Redactor(['hush-hush-4711']).stream())\n"
+        f"keep(lambda: subprocess.call([sys.executable, '-c', {code!r}]), life, (), outlet=outlet)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", boot], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "1 key hush-2 key *** end\n")
 
 
 def test_a_fault_that_stays_fails_for_good_after_its_budget(tmp_path: Path, script: Path, mark: str) -> None:
@@ -236,10 +255,19 @@ def test_a_scorer_that_fails_loses_no_predictions(
 
     first = run()
     assert counts(first) == {"failed": 1} and first.failed_executions[0].error_type == "KeyError"
+    (stub,) = (path.parent for path in (tmp_path / "results").rglob(PREDICTIONS) if not path.is_symlink())
+    with pytest.raises(KeyError):
+        score_again(stub)
     broken.unlink()
     second = run()
     assert counts(second) == {"completed": 1}
     assert second.individual_results[0].facts["asked"] == 0
+    done = (stub / DONE).read_bytes()
+    broken.touch()
+    with pytest.raises(KeyError):
+        score_again(stub)
+    assert (stub / DONE).read_bytes() == done, "a scorer that fails leaves earlier scores as they are"
+    assert counts(run()) == {"skipped": 1}
 
 
 def test_results_are_the_same_whatever_happens_to_workers(

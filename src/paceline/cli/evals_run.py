@@ -1,8 +1,9 @@
 """`paceline evals run` and `paceline evals plan`."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,8 +15,8 @@ from paceline.cli.output import write
 from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
-    from paceline.evals.results import ExecutionResults
-    from paceline.session_evals import EvalsRequest
+    from paceline.model import Report
+    from paceline.session import Request
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -84,36 +85,37 @@ def run_command(*, as_json: bool, quiet: bool, no_history: bool, **options: Any)
     """
     request = _request(history=not no_history, **options)
     with masked_errors(request.configs):
-        results = _run(request, as_json=as_json, quiet=quiet)
+        report, summary = _run(request, as_json=as_json, quiet=quiet)
     if as_json:
         from paceline.record.codec import dump
 
-        write(dump(results.execution_summary, pretty=True).decode() + "\n")
-    return 130 if results.interrupted else 0 if results.ok else 1
+        write(dump(summary, pretty=True).decode() + "\n")
+    else:
+        write(f"{_last_line(summary)}; {report.plan.directory}\n")
+    return report.exit_code
 
 
-def _run(request: "EvalsRequest", *, as_json: bool, quiet: bool) -> "ExecutionResults":
-    from paceline.cli.evals_view import open_view
+def _run(request: "Request", *, as_json: bool, quiet: bool) -> "tuple[Report, Mapping[str, Any]]":
+    """The report of the session, and the summary that the execution wrote."""
+    from paceline.cli.evals_view import ViewListener, open_view
+    from paceline.evals.stored import read_summary
     from paceline.session_evals import run_evals
 
     with (
         redirect_stdout(sys.stderr if as_json else sys.stdout),
         open_view(quiet=quiet, as_json=as_json) as view,
     ):
-        results = run_evals(request, on_progress=view.progress, on_record=view.record, note=view.note)
-    if not as_json:
-        write(f"{_last_line(results)}\n")
-    return results
+        shown = replace(request, evals=replace(request.evals, on_progress=view.progress))
+        report = run_evals(shown, ViewListener(view))
+    return report, read_summary(report.plan.directory)
 
 
-def _last_line(results: "ExecutionResults") -> str:
+def _last_line(summary: Mapping[str, Any]) -> str:
     from paceline.report.format import duration
 
-    summary = results.execution_summary
     names = ("completed", "skipped", "failed", "cancelled")
     parts = ", ".join(f"{summary[name]} {name}" for name in names if summary[name])
-    took = duration(results.execution_time)
-    return f"{summary['total']} stubs: {parts} in {took}; {results.directory}"
+    return f"{summary['total']} stubs: {parts} in {duration(summary['execution_time'])}"
 
 
 @click.command("plan", epilog=PLAN_EPILOG)
@@ -144,11 +146,20 @@ def plan_command(*, as_json: bool, **options: Any) -> int:
     return 0
 
 
-def _request(*, configs: tuple[Path, ...], **options: Any) -> "EvalsRequest":
-    from paceline.session_evals import EvalsRequest
+def _request(
+    *,
+    configs: tuple[Path, ...],
+    sinks: tuple[str, ...] = (),
+    db: str | None = None,
+    history: bool = True,
+    **evals: Any,
+) -> "Request":
+    from paceline.session import EvalsOptions, Request
 
     if not configs and not Path(DEFAULT_CONFIG).is_file():
         raise PacelineError(
             f"no {DEFAULT_CONFIG} here: name the suite, as in 'paceline evals run suite.yaml'"
         )
-    return EvalsRequest(configs=configs or (Path(DEFAULT_CONFIG),), **options)
+    options = EvalsOptions(**evals)
+    configs = configs or (Path(DEFAULT_CONFIG),)
+    return Request(configs=configs, sinks=sinks, db=db, history=history, evals=options)

@@ -3,12 +3,13 @@
 import os
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from paceline.cli.output import write
-from paceline.model import Record, Status
+from paceline.model import Case, Plan, Record, Report, Status
 from paceline.report.format import clock, duration, measured, visible
 
 if TYPE_CHECKING:
@@ -76,6 +77,35 @@ class LiveView:
 
     def note(self, text: str) -> None:
         self._console.print(f"note: {visible(text)}", soft_wrap=True)
+
+
+class ViewListener:
+    """A view as a session tells it what happens."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+
+    def session_started(self, plan: Plan, kept: int) -> None:
+        """The stubs' lines tell it."""
+
+    def case_started(
+        self, case: Case, command: Sequence[str], entry_dir: Path, tail: Callable[[int], list[str]]
+    ) -> None:
+        """The devices show what runs."""
+
+    def run_started(self, case: Case, label: str) -> None:
+        """A stub runs once."""
+
+    def case_finished(self, record: Record, entry_dir: Path) -> None:
+        self._view.record(record)
+
+    def note(self, text: str) -> None:
+        self._view.note(text)
+
+    def session_finished(self, report: Report, session_dir: Path | str) -> None:
+        for finding in report.findings:
+            if finding.fails:
+                self._view.note(finding.message)
 
 
 @contextmanager

@@ -79,7 +79,8 @@ def _by_kind(value: Any) -> Any:
 
 
 class Evals(EvalsPart):
-    """Models × attentions × benchmarks on a pool of devices, run by `paceline evals run`."""
+    """Models × attentions × benchmarks on a pool of devices, run by `paceline run` after the entries, or alone by
+    `paceline evals run`."""
 
     models: list[Annotated[EvalsModel, BeforeValidator(_by_name)]] = Field(
         description="Names of models, or mappings."

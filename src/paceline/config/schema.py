@@ -303,7 +303,7 @@ class Config(Section):
         default=[], description="The benchmarks; a suite has some, or `evals`, or both."
     )
     evals: Evals | None = Field(
-        default=None, description="Models, attentions and benchmarks, run by `paceline evals run`."
+        default=None, description="Models, attentions and benchmarks, which run after the entries."
     )
     defaults: EntryDefaults | None = Field(default=None, description="Values for all entries.")
     data_setups: list[DataSetup] = Field(default=[], description="Steps that run before the entries.")

@@ -66,6 +66,8 @@ class BenchmarkStub:
     """All that decides the result, as `spec.json` has it; `key` is its hash."""
     memory_bytes: int | None = None
     data_dir: str | None = None
+    has_namesake: bool = False
+    """Whether another stub of its matrix differs from it in parameters only."""
 
     @property
     def name(self) -> str:

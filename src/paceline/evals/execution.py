@@ -15,7 +15,6 @@ from paceline.evals.results import BenchmarkFailure, BenchmarkResult
 from paceline.model import Case, Measurement, Plan, Record, Status
 from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump
-from paceline.record.directory import SessionDir
 from paceline.record.environment import Environment
 from paceline.record.events import utc_now
 
@@ -25,28 +24,40 @@ _TIMEOUTS = frozenset({"timeout", "stall", "startup"})
 
 
 def new_plan(root: Path, stubs: Sequence[BenchmarkStub]) -> Plan:
-    """The session of an execution that begins now; a number follows the time if two begin in one second."""
+    """The session of an execution that begins now."""
+    name = new_name(root)
+    return Plan(session=name, directory=root / name, cases=tuple(map(stub_case, stubs)))
+
+
+def new_name(root: Path) -> str:
+    """The name of an execution that begins now; a number follows the time if two begin in one second."""
     name = f"execution_{datetime.now(UTC):%Y%m%d_%H%M%S}"
     number = 1
     while (root / name).exists():
         number += 1
         name = f"{name.partition('-')[0]}-{number}"
-    return Plan(session=name, directory=root / name, cases=tuple(map(stub_case, stubs)))
+    return name
 
 
 def stub_case(stub: BenchmarkStub) -> Case:
     """The case that a stub is in history: the benchmark's subset, with the model and the attention as parameters."""
     params = {"model": stub.model_name, "attention": stub.sparse_config_name}
+    if stub.has_namesake:
+        params["content"] = stub.key[:8]
     return Case(
-        name=f"{stub.task}[model={stub.model_name},attention={stub.sparse_config_name}]",
+        name=f"{stub.task}[{_listed(params)}]",
         entry=stub.task,
         # Sorted by parameter, as the keys of all cases are.
-        key=f"{stub.task}[attention={stub.sparse_config_name},model={stub.model_name}]",
+        key=f"{stub.task}[{_listed(dict(sorted(params.items())))}]",
         fingerprint=stub.key,
         params=params,
         version=str(stub.content["benchmark"]["version"]),
         tags=("evals", stub.benchmark_name),
     )
+
+
+def _listed(params: Mapping[str, str]) -> str:
+    return ",".join(f"{name}={value}" for name, value in params.items())
 
 
 def stub_record(session: str, job: Job, outcome: Outcome, environment: Environment) -> Record:
@@ -130,8 +141,8 @@ def failure_of(job: Job, fault: Fault) -> BenchmarkFailure:
 class Summary:
     """Counts outcomes, and writes them down when all is over."""
 
-    def __init__(self, directory: SessionDir, total: int) -> None:
-        self._directory = directory
+    def __init__(self, session: str, directory: Path, root: Path, total: int) -> None:
+        self._session, self._directory, self._root = session, directory, root
         self._total = total
         self.started = monotonic()
         self.counts: Counter[str] = Counter()
@@ -151,7 +162,7 @@ class Summary:
         counts = {state: self.counts[state] for state in ("completed", "skipped", "failed", "cancelled")}
         assert sum(counts.values()) == self._total, counts
         return {
-            "session": self._directory.path.name,
+            "session": self._session,
             "total": self._total,
             **counts,
             "execution_time": monotonic() - self.started,
@@ -161,9 +172,10 @@ class Summary:
         }
 
     def write(self, data: Mapping[str, Any]) -> None:
-        write_atomic(self._directory.path / SUMMARY, dump(data, pretty=True))
-        for result in self.results.values():
-            self._link(Path(result.result_dir))
+        write_atomic(self._directory / SUMMARY, dump(data, pretty=True))
+        if self._directory.parent == self._root:
+            for result in self.results.values():
+                self._link(Path(result.result_dir))
 
     def _result(self, result: BenchmarkResult) -> dict[str, Any]:
         return {
@@ -189,11 +201,11 @@ class Summary:
         }
 
     def _relative(self, directory: Path) -> str:
-        return os.path.relpath(directory, self._directory.path)
+        return os.path.relpath(directory, self._directory)
 
     def _link(self, result_dir: Path) -> None:
         """Show the results in the execution's own directory as well, in the same tree."""
-        link = self._directory.path / result_dir.relative_to(self._directory.path.parent)
+        link = self._directory / result_dir.relative_to(self._root)
         if link.parent not in self._linked:
             link.parent.mkdir(parents=True, exist_ok=True)
             self._linked[link.parent] = os.path.relpath(result_dir.parent, link.parent)

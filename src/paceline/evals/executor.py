@@ -1,8 +1,8 @@
 """`BenchmarkExecutor`: a matrix of stubs in, results out; what was done before is found and not done again."""
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
@@ -10,13 +10,14 @@ from typing import Any
 
 from paceline.errors import SessionError
 from paceline.evals.attention_config import AttentionConfig
+from paceline.evals.books import Books, open_books
 from paceline.evals.configs import AdapterConfig, BenchmarkConfig, BenchmarkStub, ModelConfig
 from paceline.evals.costs import Costs
 from paceline.evals.devices import DevicePool, DeviceState, device_names
-from paceline.evals.execution import Summary, new_plan, plan_json, stub_record
+from paceline.evals.execution import Summary, stub_record
 from paceline.evals.faults import Clocks, FaultClass, RetryPolicy
 from paceline.evals.interfaces import Adapter, GenerationSpec, ModelSpec, StubScheduler
-from paceline.evals.interrupts import Interrupts
+from paceline.evals.interrupts import DRAIN, Interrupts
 from paceline.evals.jobs import Fault, Job, Outcome
 from paceline.evals.keys import content_key
 from paceline.evals.launch import Berth, Launcher, LocalLauncher
@@ -28,17 +29,12 @@ from paceline.evals.slots import SlotFiles
 from paceline.evals.stub_files import read_attempts, read_marker
 from paceline.evals.supervisor import Supervisor
 from paceline.model import Record
-from paceline.record.atomic import write_atomic
-from paceline.record.codec import dump
-from paceline.record.directory import SessionDir
-from paceline.record.environment import Environment, capture
-from paceline.record.events import EventLog
-from paceline.record.redact import Redactor, secret_values
 from paceline.run.gpu import gpu_collectors
 
 _FAULTS = frozenset(fault.value for fault in FaultClass)
 ProgressCallback = Callable[[ExecutionProgress], None]
 RecordCallback = Callable[[Record], None]
+Exporter = Callable[[ExecutionResults, Path], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,9 +128,25 @@ class BenchmarkExecutor:
         )
         return self.run(matrix)
 
-    def run(self, matrix: Matrix) -> ExecutionResults:
-        """The same for a matrix that is put together already."""
-        stubs = self.plan(matrix)
+    def run(
+        self, matrix: Matrix, *, books: Books | None = None, keys: Collection[str] | None = None
+    ) -> ExecutionResults:
+        """The same for a matrix that is put together already.
+
+        `books` are those of a session that the execution is a part of, instead of one of its own. `keys` chooses
+        stubs, all by default.
+        """
+        stubs = [stub for stub in self.plan(matrix) if keys is None or stub.key in keys]
+        pool, scheduler, exporters = self.check(matrix)
+        own = open_books(self.base_result_dir, stubs, self._on_record)
+        with own if books is None else nullcontext(books) as kept:
+            results = _Run(self, matrix, stubs, pool, scheduler, kept).go()
+        for export in exporters:
+            export(results, results.directory)
+        return results
+
+    def check(self, matrix: Matrix) -> tuple[DevicePool, StubScheduler, Sequence[Exporter]]:
+        """Look for the devices and make the results directory; what is wrong with them is raised."""
         adapter: type[Adapter] = find("eval_adapters", matrix.adapter.adapter_name)
         pool = DevicePool(
             self.gpu_ids,
@@ -150,15 +162,11 @@ class BenchmarkExecutor:
             raise SessionError(
                 f"cannot make {self.base_result_dir}: {error.strerror or error}; choose another base_result_dir"
             ) from error
-        run = _Run(self, matrix, stubs, pool, scheduler)
-        results = run.go()
-        for export in exporters:
-            export(results, results.directory)
-        return results
+        return pool, scheduler, exporters
 
 
 class _Run:
-    """One execution, from its session's directory to its summary; it is also the supervisor's observer."""
+    """One execution, from what earlier ones did to its summary; it is also the supervisor's observer."""
 
     def __init__(
         self,
@@ -167,39 +175,25 @@ class _Run:
         stubs: Sequence[BenchmarkStub],
         pool: DevicePool,
         scheduler: StubScheduler,
+        books: Books,
     ) -> None:
         self._executor = executor
         self._options = executor._options
         self._pool, self._scheduler = pool, scheduler
+        self._books = books
         self._costs = Costs(executor.base_result_dir)
-        self._jobs = make_jobs(matrix, stubs, self._costs)
-        self._plan = new_plan(executor.base_result_dir, stubs)
-        self._environment: Environment = capture()
-        self._redactor = Redactor(secret_values(os.environ))
-        self._directory = SessionDir.create(self._plan, self._redactor)
-        self._events = EventLog(self._directory.path / "events.jsonl", self._redactor)
-        self._summary = Summary(self._directory, len(stubs))
-        self._slots = SlotFiles(self._directory.path)
+        self._jobs = make_jobs(matrix, stubs, self._costs, books.session)
+        self._interrupts = Interrupts()
+        self._summary = Summary(books.session, books.directory, executor.base_result_dir, len(stubs))
+        self._slots = SlotFiles(books.directory)
         self._running_since = monotonic()
         self._keys: dict[str, int | str] = {str(name): name for name in executor.gpu_ids}
 
     def go(self) -> ExecutionResults:
-        self._directory.lock()
-        try:
-            self._begin()
-            pending = self._skip_done()
-            with Interrupts() as interrupts:
-                capacity_s = self._supervise(pending, interrupts) if pending else (0.0, 0.0)
-                return self._finish(interrupted=interrupts.level > 0, busy=capacity_s)
-        finally:
-            self._events.close()
-            self._directory.unlock()
-
-    def _begin(self) -> None:
-        path = self._directory.path
-        write_atomic(path / "plan.json", dump(plan_json(self._plan), pretty=True), durable=False)
-        write_atomic(path / "environment.json", dump(self._environment.data, pretty=True), durable=False)
-        self._events.write("session_started", session=self._plan.session, total=len(self._jobs))
+        pending = self._skip_done()
+        with self._interrupts as interrupts:
+            capacity_s = self._supervise(pending, interrupts) if pending else (0.0, 0.0)
+            return self._finish(interrupted=interrupts.level > 0, busy=capacity_s)
 
     def _skip_done(self) -> list[Job]:
         """Count what earlier executions did; what is left to run."""
@@ -208,14 +202,18 @@ class _Run:
             marker = read_marker(Path(job.stub.result_dir), job.stub.key)
             if marker is None:
                 pending.append(job)
-            else:
-                job.outcome = Outcome(state="skipped", facts=marker.facts)
-                self.ended(job, job.outcome)
+                continue
+            # This very session made it, and was ended before it could write the record: it does so now.
+            is_ours = marker.facts.get("session") == self._books.session
+            seconds = float(marker.facts.get("execution_time_s") or 0.0)
+            state: Any = "completed" if is_ours else "skipped"
+            job.outcome = Outcome(state=state, facts=marker.facts, seconds=seconds)
+            self.ended(job, job.outcome)
         return pending
 
     def _supervise(self, pending: Sequence[Job], interrupts: Interrupts) -> tuple[float, float]:
         """Run what is left; seconds in which workers had a stub, and in which they could have had one."""
-        launcher = make_launcher(self._executor._on, self._directory.path / "workers")
+        launcher = make_launcher(self._executor._on, self._books)
         seats = min(self._executor.max_concurrent_runs, len(pending))
         cpus = len(os.sched_getaffinity(0))
 
@@ -242,7 +240,7 @@ class _Run:
         with ExitStack() as stack:
             stack.callback(launcher.close)
             for collector in gpu_collectors(
-                self._directory.path / "gpustats.csv", self._options.gpu_stats_interval_s
+                self._books.directory / "gpustats.csv", self._options.gpu_stats_interval_s
             ):
                 stack.enter_context(collector)
             supervisor.run()
@@ -260,7 +258,7 @@ class _Run:
         )
         self._summary.write(data)
         counts = {state: data[state] for state in ("completed", "skipped", "failed", "cancelled")}
-        self._events.write("session_finished", interrupted=interrupted, counts=counts)
+        self._books.events.write(self._books.last_event, interrupted=interrupted, counts=counts)
         self._tell_progress({})
         results, failures = self._summary.results, self._summary.failures
         return ExecutionResults(
@@ -268,13 +266,13 @@ class _Run:
             individual_results=[results[number] for number in sorted(results)],
             failed_executions=[failures[number] for number in sorted(failures)],
             execution_time=data["execution_time"],
-            directory=self._directory.path,
+            directory=self._books.directory,
             interrupted=interrupted,
         )
 
     def _mask(self, fault: Fault) -> Fault:
         """What workers print and raise may hold secrets of the environment."""
-        mask = self._redactor.text
+        mask = self._books.redactor.text
         return replace(
             fault, message=mask(fault.message), log_tail=mask(fault.log_tail), traceback=mask(fault.traceback)
         )
@@ -282,19 +280,17 @@ class _Run:
     # What the supervisor tells
 
     def event(self, kind: str, **fields: Any) -> None:
-        self._events.write(kind, **fields)
+        self._books.events.write(kind, **fields)
 
     def ended(self, job: Job, outcome: Outcome) -> None:
         self._summary.add(job, outcome)
         if outcome.state == "skipped":
             return
-        record = stub_record(self._plan.session, job, outcome, self._environment)
-        self._directory.write_record(record)
-        self._events.write("case_finished", case=record.case.name, status=record.status, reason=record.reason)
+        record = stub_record(self._books.session, job, outcome, self._books.environment)
+        if not self._books.keep(record):
+            self._interrupts.ask(DRAIN)
         if outcome.state == "completed":
             self._costs.note(job.stub, job.model_key, outcome.facts)
-        if self._executor._on_record is not None:
-            self._executor._on_record(record)
 
     def changed(self, supervisor: Supervisor) -> None:
         self._slots.show(self._pool, supervisor.workers.values())
@@ -328,16 +324,17 @@ class _Run:
         self._executor._on_progress(progress)
 
 
-def make_launcher(on: str | None, log_dir: Path) -> Launcher:
+def make_launcher(on: str | None, books: Books) -> Launcher:
     """Workers on this machine, or on the nodes of the Ray cluster at an address."""
+    log_dir = books.directory / "workers"
     if on is None or on == "local":
-        return LocalLauncher(log_dir)
+        return LocalLauncher(log_dir, books.secret_names)
     from paceline.evals.ray_launch import RayLauncher
 
-    return RayLauncher(log_dir, on)
+    return RayLauncher(log_dir, on, books.secret_names)
 
 
-def make_jobs(matrix: Matrix, stubs: Sequence[BenchmarkStub], costs: Costs) -> list[Job]:
+def make_jobs(matrix: Matrix, stubs: Sequence[BenchmarkStub], costs: Costs, session: str) -> list[Job]:
     """Stubs as the supervisor takes them, with what is known of their length, size and earlier faults."""
     adapter: type[Adapter] = find("eval_adapters", matrix.adapter.adapter_name)
     sizes: dict[str, int] = {}
@@ -350,7 +347,7 @@ def make_jobs(matrix: Matrix, stubs: Sequence[BenchmarkStub], costs: Costs) -> l
             number=number,
             stub=stub,
             model_key=model_key,
-            payload=_payload(stub, model_key, adapter),
+            payload={"session": session, **_payload(stub, model_key, adapter)},
             expected_s=costs.expected_s(stub),
             memory_bytes=sizes[model_key],
         )

@@ -15,14 +15,17 @@ import paceline
 from paceline.evals.wire import Wire
 
 _BOOT = """
-import sys
-sys.path.append(sys.argv[1])
+import os, sys
+home, worker, life, secrets, *paths = sys.argv[1:]
+sys.path.append(home)
+from paceline.record.redact import Redactor, secret_values
 from paceline.run.keeper import keep
+from paceline.run.outlet import Outlet
+outlet = Outlet(Redactor(secret_values(os.environ, secrets.split(","))).stream())
 def run():
     from paceline.evals.worker import main
-    return main(int(sys.argv[2]), sys.argv[4:])
-worker, life = int(sys.argv[2]), int(sys.argv[3].lstrip("s"))
-keep(run, life, (worker,), sheltered=sys.argv[3].startswith("s"))
+    return main(int(worker), paths, outlet.settle)
+keep(run, int(life.lstrip("s")), (int(worker),), outlet=outlet, sheltered=life.startswith("s"))
 """
 _TAIL_BYTES = 4000
 
@@ -75,12 +78,14 @@ class Launcher(Protocol):
 class LocalLauncher:
     """Starts workers on this machine."""
 
-    def __init__(self, log_dir: Path) -> None:
+    def __init__(self, log_dir: Path, secret_names: Sequence[str] = ()) -> None:
         self._log_dir = log_dir
+        self._secret_names = secret_names
         log_dir.mkdir(parents=True, exist_ok=True)
 
     def start(self, number: int, berth: Berth) -> "LocalWorker":
-        return LocalWorker(self._log_dir / f"worker-{number}.log", berth.environment)
+        log = self._log_dir / f"worker-{number}.log"
+        return LocalWorker(log, berth.environment, self._secret_names)
 
     def close(self) -> None:
         """Nothing is shared between workers here."""
@@ -93,14 +98,19 @@ def start_process(
     life_fd: int,
     *,
     paths: Sequence[str],
+    secret_names: Sequence[str],
     sheltered: bool = False,
 ) -> "subprocess.Popen[bytes]":
-    """A keeper with its worker, which talks over `wire_fd` and lives no longer than the pipe at `life_fd`."""
+    """A keeper with its worker, which talks over `wire_fd` and lives no longer than the pipe at `life_fd`.
+
+    Values of variables with the name of a secret, and of `secret_names`, are masked in the log.
+    """
     home = str(Path(paceline.__file__).parents[1])
     life = f"s{life_fd}" if sheltered else str(life_fd)
+    secrets = ",".join(secret_names)
     with log.open("ab") as output:
         return subprocess.Popen(
-            [sys.executable, "-c", _BOOT, home, str(wire_fd), life, *filter(None, paths)],
+            [sys.executable, "-c", _BOOT, home, str(wire_fd), life, secrets, *filter(None, paths)],
             env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -135,12 +145,13 @@ class LocalWorker:
 
     is_waiting = False
 
-    def __init__(self, log: Path, environment: Mapping[str, str]) -> None:
+    def __init__(self, log: Path, environment: Mapping[str, str], secret_names: Sequence[str]) -> None:
         self._log = WorkerLog(log)
         ours, theirs = socket.socketpair()
         life_theirs, self._life = os.pipe()
         try:
-            self._process = start_process(log, environment, theirs.fileno(), life_theirs, paths=sys.path)
+            fds = theirs.fileno(), life_theirs
+            self._process = start_process(log, environment, *fds, paths=sys.path, secret_names=secret_names)
         except BaseException:
             ours.close()
             os.close(self._life)

@@ -2,8 +2,9 @@
 
 import difflib
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,9 @@ def make_stubs(matrix: Matrix, root: Path) -> list[BenchmarkStub]:
         "generation": generation,
     }
     combined = itertools.product(models, attentions, benchmarks)
-    return [_make_stub(matrix, parts, *cell, places) for cell in combined]
+    stubs = [_make_stub(matrix, parts, *cell, places) for cell in combined]
+    named = Counter(stub.name for stub in stubs)
+    return [replace(stub, has_namesake=True) if named[stub.name] > 1 else stub for stub in stubs]
 
 
 def _make_stub(

@@ -37,6 +37,7 @@ class WorkerHost:
         log: str,
         environment: Mapping[str, str],
         paths: Sequence[str],
+        secret_names: Sequence[str],
     ) -> int:
         """Start a worker that talks to the parent at an address and imports from where it does; how it ended."""
         # Ray has chosen the GPU, and said so in this process's environment.
@@ -48,7 +49,9 @@ class WorkerHost:
             seen = {**environment, "CUDA_VISIBLE_DEVICES": visible}
             try:
                 fds = connected.fileno(), life_theirs
-                process = start_process(Path(log), seen, *fds, paths=paths, sheltered=True)
+                process = start_process(
+                    Path(log), seen, *fds, paths=paths, secret_names=secret_names, sheltered=True
+                )
             finally:
                 os.close(life_theirs)
         try:
@@ -60,8 +63,9 @@ class WorkerHost:
 class RayLauncher:
     """Starts workers wherever a Ray cluster has room for them."""
 
-    def __init__(self, log_dir: Path, address: str) -> None:
+    def __init__(self, log_dir: Path, address: str, secret_names: Sequence[str] = ()) -> None:
         self._log_dir = log_dir
+        self._secret_names = list(secret_names)
         log_dir.mkdir(parents=True, exist_ok=True)
         self._cluster = Cluster(address)
         self._cluster.__enter__()
@@ -82,7 +86,8 @@ class RayLauncher:
         greeting = self._token + f"{number:016d}".encode()
         path = self._log_dir / f"worker-{number}.log"
         address = self._server.getsockname()[:2]
-        call = actor.run.remote(address, greeting, str(path), dict(berth.environment), list(sys.path))
+        given = dict(berth.environment), list(sys.path), self._secret_names
+        call = actor.run.remote(address, greeting, str(path), *given)
         worker = self._workers[number] = RayWorker(self._cluster, actor, call, path)
         return worker
 

@@ -122,8 +122,9 @@ def score_again(directory: Path, *, data_dir: str | None = None) -> dict[str, An
     log = PredictionLog(directory, samples)
     log.close()
     facts = _facts(directory)
+    scores = score(benchmark, samples, log.known)  # if this fails, all stays as it was
     (directory / DONE).unlink(missing_ok=True)
-    metrics = write_scores(directory, samples, log.known, score(benchmark, samples, log.known))
+    metrics = write_scores(directory, samples, log.known, scores)
     write_marker(directory, spec["key"], {**facts, "metrics": metrics})
     return metrics
 

@@ -8,7 +8,7 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -47,8 +47,9 @@ class Busy(Exception):
 class Worker:
     """Holds at most one model; takes leases from the parent until it says stop or goes away."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Wire, settle_log: Callable[[], None] = lambda: None) -> None:
         self._wire = wire
+        self._settle_log = settle_log
         self._adapter: Adapter | None = None
         self._resident = ""
         self._attention: Any = ()
@@ -83,6 +84,8 @@ class Worker:
             return {"t": "paused"}
         except Exception as error:  # noqa: BLE001 - one stub's fault must not end the others
             traceback.print_exc()
+            sys.stdout.flush()
+            self._settle_log()  # the parent shows its last lines
             return {
                 "t": "fault",
                 "class": classify(error).value,
@@ -134,6 +137,7 @@ class Worker:
             "peak_memory_bytes": self._adapter.peak_memory_bytes() if self._adapter else None,
             "attempt": lease["attempt"],
             "device": lease["device"],
+            "session": lease["session"],
         }
 
     def _load_samples(self, lease: Mapping[str, Any]) -> tuple[EvalBenchmark, list[Sample]]:
@@ -259,12 +263,12 @@ def _first_line(error: BaseException) -> str:
     return lines[0][:500] if lines else type(error).__name__
 
 
-def main(fd: int, paths: Sequence[str]) -> int:
+def main(fd: int, paths: Sequence[str], settle_log: Callable[[], None]) -> int:
     """The worker's side of the socket; `paths` is where the parent imports from."""
     sys.path.extend(path for path in paths if path not in sys.path)
     os.set_inheritable(fd, False)
     wire = Wire(socket.socket(fileno=fd))
     try:
-        return Worker(wire).serve()
+        return Worker(wire, settle_log).serve()
     finally:
         sys.stdout.flush()

@@ -8,7 +8,7 @@ from typing import Any
 
 from paceline.config.load import Loaded
 from paceline.errors import ConfigError, Problem, SelectionError
-from paceline.model import Plan, Setting
+from paceline.model import Case, Plan, Setting
 from paceline.plan.cases import Built, CaseBuilder
 from paceline.plan.commands import SEARCH_PATH
 from paceline.plan.directories import NAMES, Directories, find_directories, viewer_url
@@ -16,7 +16,7 @@ from paceline.plan.drafts import Draft, draft_cases
 from paceline.plan.expansion import Expansion
 from paceline.plan.places import normalise
 from paceline.plan.secret_names import check_names
-from paceline.plan.selection import select, take_shard
+from paceline.plan.selection import Candidate, select, take_shard
 from paceline.plan.sinks import check_sinks, make_sinks, unset_in_sinks
 from paceline.record.layout import check_session_name
 from paceline.record.redact import is_maskable, is_secret_name, secret_values
@@ -34,15 +34,15 @@ def make_plan(
     shard: tuple[int, int] | None = None,
     environ: Mapping[str, str] | None = None,
     setting: Setting | None = None,
+    stubs: Sequence[Case] = (),
 ) -> Plan:
     """All that a session of this name would do; ConfigError holds every problem of the selected cases.
 
-    A case whose variables are not set is in the plan, with the reason in `blocked`.
+    A case whose variables are not set is in the plan, with the reason in `blocked`. `stubs` are the cases of the
+    suite's evals, which are chosen like its own.
     """
     environ = os.environ if environ is None else environ
     check_session_name(session)
-    if loaded.config.evals is not None and not loaded.config.entries and not loaded.problems:
-        raise SelectionError("the suite has evals and no entries: 'paceline evals run' runs those")
     python = {"python": setting.python} if setting and setting.python else {}
     expansion = Expansion(loaded, environ, {**NAMES, **python}, setting)
     problems = [*loaded.problems]
@@ -50,10 +50,10 @@ def make_plan(
     drafts, found = draft_cases(expansion)
     problems += [*found, *expansion.check_path_names(), *check_sinks(loaded)]
     notes: list[str] = list(loaded.warnings)
-    if loaded.config.evals is not None:
-        notes.append("the suite's evals are not a part of this: 'paceline evals run' runs them")
     claimed = {name for draft in drafts for name in draft.setups}
-    drafts = _choose(drafts, only, exclude, shard, notes, is_broken=bool(problems))
+    candidates = [*(draft.candidate for draft in drafts), *map(_candidate, stubs)]
+    chosen = _choose(candidates, only, exclude, shard, notes, is_broken=bool(problems))
+    drafts = [draft for draft in drafts if draft.name in chosen]
     unneeded = claimed - {name for draft in drafts for name in draft.setups}
     marks = {**directories.marks, SEARCH_PATH: environ.get("PATH", os.defpath)}
     built = _build(expansion, marks, drafts, unneeded)
@@ -71,7 +71,10 @@ def make_plan(
         directory=directories.session_dir,
         artifacts_dir=directories.artifacts_dir,
         setups=tuple(case for case in cases if case.kind == "data_setup"),
-        cases=tuple(case for case in cases if case.kind == "entry"),
+        cases=(
+            *(case for case in cases if case.kind == "entry"),
+            *(stub for stub in stubs if stub.name in chosen),
+        ),
         sinks=tuple(make_sinks(loaded)),
         secret_names=names,
         secret_values=values,
@@ -80,29 +83,33 @@ def make_plan(
     )
 
 
+def _candidate(stub: Case) -> Candidate:
+    return Candidate(name=stub.name, entry=stub.entry, tags=stub.tags)
+
+
 def _choose(
-    drafts: Sequence[Draft],
+    candidates: Sequence[Candidate],
     only: Sequence[str],
     exclude: Sequence[str],
     shard: tuple[int, int] | None,
     warnings: list[str],
     *,
     is_broken: bool,
-) -> list[Draft]:
-    """The drafts to build; a selection that only fits what was left out for its faults chooses none."""
-    by_name = {draft.name: draft for draft in drafts}
+) -> frozenset[str]:
+    """The names of what is to run; a selection that only fits what was left out for its faults chooses none."""
+    unique = list({candidate.name: candidate for candidate in candidates}.values())
     try:
-        chosen, notes = select([draft.candidate for draft in by_name.values()], only, exclude)
+        chosen, notes = select(unique, only, exclude)
     except SelectionError:
         if is_broken:
-            return []
+            return frozenset()
         raise
     warnings += notes
     if shard:
         chosen = take_shard(chosen, shard)
         if not chosen:
             warnings.append(f"shard {shard[0]}/{shard[1]} has no case: there are fewer cases than shards")
-    return [by_name[candidate.name] for candidate in chosen]
+    return frozenset(candidate.name for candidate in chosen)
 
 
 def _build(

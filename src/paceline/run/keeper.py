@@ -20,19 +20,28 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from paceline.run.outlet import Outlet
+
 PR_SET_PDEATHSIG = 1
 _LOOK_S = 1.0
 
 
 def keep(
-    run: Callable[[], int], life_fd: int, worker_fds: tuple[int, ...], *, sheltered: bool = False
+    run: Callable[[], int],
+    life_fd: int,
+    worker_fds: tuple[int, ...],
+    *,
+    outlet: Outlet,
+    sheltered: bool = False,
 ) -> None:
     """Fork: the child runs `run` and exits with what it gives; this process keeps it, and ends as it ended.
 
-    `sheltered`, the keeper is a child that outlives this process: Ray kills the children of a worker before it.
+    What the child prints goes through `outlet`. `sheltered`, the keeper is a child that outlives this process: Ray
+    kills the children of a worker before it.
     """
     if sheltered and (child := os.fork()):
-        for fd in (life_fd, *worker_fds):
+        outlet.leave()
+        for fd in (life_fd, outlet.read_fd, *worker_fds):
             os.close(fd)
         _end_like(os.waitpid(child, 0)[1])
     become_subreaper()
@@ -40,12 +49,16 @@ def keep(
     child = os.fork()
     if child == 0:
         os.close(life_fd)
+        outlet.take()
         _die_with_parent(keeper)
         os._exit(run())
+    outlet.leave()
     for fd in worker_fds:
         os.close(fd)
-    status = _wait(child, life_fd)
+    status = _wait(child, life_fd, outlet)
     _end_all()
+    while outlet.pump():  # all who could print are gone
+        pass
     _end_like(status)
 
 
@@ -57,8 +70,8 @@ def _die_with_parent(parent: int) -> None:
             os._exit(1)
 
 
-def _wait(child: int, life_fd: int) -> int:
-    """How the child ended; None of its doing if the parent went first or let go of it."""
+def _wait(child: int, life_fd: int, outlet: Outlet) -> int:
+    """How the child ended; none of its doing if the parent went first or let go of it."""
     wake, wake_end = os.pipe()
     os.set_blocking(wake, False)
     os.set_blocking(wake_end, False)
@@ -69,6 +82,7 @@ def _wait(child: int, life_fd: int) -> int:
     poll = select.poll()
     poll.register(life_fd, select.POLLIN)
     poll.register(wake, select.POLLIN)
+    poll.register(outlet.read_fd, select.POLLIN)
     while True:
         status = _reap(child)
         if status is not None:
@@ -76,7 +90,10 @@ def _wait(child: int, life_fd: int) -> int:
         for fd, _event in poll.poll(_LOOK_S * 1000):
             if fd == life_fd:
                 return signal.SIGKILL
-            os.read(wake, 4096)
+            if fd == wake:
+                os.read(wake, 4096)
+            elif not outlet.pump():
+                poll.unregister(fd)
 
 
 def _reap(child: int) -> int | None:
