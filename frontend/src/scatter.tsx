@@ -101,7 +101,7 @@ export function Dots({ dots, lines, across, up }: { dots: Dot[]; lines: Dot[][];
   const box = useRef<HTMLDivElement>(null);
   return (
     <div ref={box}>
-      <svg class="scatter" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={`${up.name} against ${across.name}, ${dots.length} points; the table below has them`}>
+      <svg class="scatter" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role={dots.some((dot) => dot.href) ? 'group' : 'img'} aria-label={`${up.name} against ${across.name}, ${dots.length} points; the table below has them`}>
         {[EDGE, 0.5, 1 - EDGE].map((share) => (
           <g key={share}>
             <line class="grid" x1={LEFT} x2={WIDTH} y1={HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM)} y2={HEIGHT - BOTTOM - share * (HEIGHT - BOTTOM)} />
