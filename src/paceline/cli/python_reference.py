@@ -160,7 +160,9 @@ def _methods(node: ast.ClassDef, source: Source) -> Iterator[str]:
 
 def _method(node: Function, source: Source) -> str:
     told = " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
-    text = " ".join(_signature(node, source).split()).replace("( ", "(").replace(", )", ")")
+    text = (
+        " ".join(_signature(node, source).split()).replace("( ", "(").replace(", )", ")").replace(" )", ")")
+    )
     shown = text.removeprefix("def ").replace("(self, ", "(").replace("(self)", "()")
     if any(ast.unparse(one) == "property" for one in node.decorator_list):
         shown = shown.replace("()", "", 1)
