@@ -319,7 +319,10 @@ class _Session:
         self, evals: "SuiteEvals", stopper: Stopper, kept: Mapping[str, Status], sinks: Dispatcher
     ) -> None:
         """The stubs of the suite's evals, on devices of their own; signals are theirs meanwhile."""
-        names = {case.name for case in self._plan.cases if _is_stub(case, evals) and case.name not in kept}
+        stubs = [case for case in self._plan.cases if _is_stub(case, evals)]
+        recorded = {case.fingerprint for case in stubs if case.name in kept}
+        # Those that passed are found done, and are in the summary with the others.
+        names = {case.name for case in stubs if case.name not in kept or kept[case.name].ok}
         if not names:
             return
         from paceline.evals.books import Books
@@ -338,10 +341,14 @@ class _Session:
             events=self._events,
             redactor=self._redactor,
             keep=keep,
+            recorded=recorded,
             secret_names=self._plan.secret_names,
         )
         results = evals.run(names, books)
-        skipped, place = results.execution_summary["skipped"], evals.base_result_dir
+        skipped = sum(
+            result.stub.key not in recorded for result in results.individual_results if result.is_old
+        )
+        place = evals.base_result_dir
         if skipped and self._directory.path.parent != place:
             self._note(f"{skipped} of {len(names)} stubs were done before; their results are in {place}")
         if results.interrupted and not self._store.fault:

@@ -127,6 +127,8 @@ def test_run_chooses_and_resumes_stubs_like_other_cases(place: Workplace) -> Non
     resumed = place.run("run", "suite.yaml", "--resume", "night", *words)
     records = json.loads(resumed.stdout)["records"]
     assert resumed.returncode == 0 and len(records) == 4 and {one["attempt"] for one in records} == {1}
+    summary = json.loads((place.path / "results" / "night" / "execution_summary.json").read_bytes())
+    assert (summary["total"], summary["completed"], summary["skipped"]) == (4, 2, 2)
     # A new session finds all of them done, and has nothing to record.
     again = place.run("run", "suite.yaml", "--session-name", "next", *words)
     assert again.returncode == 0 and json.loads(again.stdout)["records"] == []

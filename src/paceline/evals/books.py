@@ -1,7 +1,7 @@
 """Where an execution writes down what happens: in a session of its own, or in one that it is a part of."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +21,9 @@ from paceline.record.redact import Redactor, secret_values
 class Books:
     """A session as an execution sees it.
 
-    `keep` takes the record of each stub that ended; False if no further one should begin. `secret_names` are variables
-    that hold secrets though their names do not tell. `last_event` is what the execution ends with in `events`.
+    `keep` takes the record of each stub that ended; False if no further one should begin. `recorded` are the keys of
+    stubs that have their record. `secret_names` are variables that hold secrets though their names do not tell.
+    `last_event` is what the execution ends with in `events`.
     """
 
     session: str
@@ -31,6 +32,7 @@ class Books:
     events: EventLog
     redactor: Redactor
     keep: Callable[[Record], bool]
+    recorded: Collection[str] = ()
     secret_names: tuple[str, ...] = ()
     last_event: str = "execution_finished"
 

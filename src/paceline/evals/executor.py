@@ -204,7 +204,10 @@ class _Run:
                 pending.append(job)
                 continue
             # This very session made it, and was ended before it could write the record: it does so now.
-            is_ours = marker.facts.get("session") == self._books.session
+            is_ours = (
+                marker.facts.get("session") == self._books.session
+                and job.stub.key not in self._books.recorded
+            )
             seconds = float(marker.facts.get("execution_time_s") or 0.0)
             state: Any = "completed" if is_ours else "skipped"
             job.outcome = Outcome(state=state, facts=marker.facts, seconds=seconds)

@@ -25,6 +25,11 @@ class BenchmarkResult:
     facts: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
+    def is_old(self) -> bool:
+        """Whether an earlier execution made it."""
+        return self.state == "skipped"
+
+    @property
     def score(self) -> float:
         return float(self.metrics["overall_score"])
 
