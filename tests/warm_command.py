@@ -1,8 +1,9 @@
 """`paceline` as a fork of a process that has the libraries loaded: the same program, without its seconds of imports.
 
-A page of documentation calls it twenty times, tests some hundred times. `WarmCommand` starts the process, and a directory with a `paceline` for
-the PATH: a small client that hands over its words, its variables, its directory and its three streams, and ends as the
-fork ends. The one thing that a process makes of itself when it is loaded, the runner's id, is made anew.
+A page of documentation calls it twenty times, tests some hundred times. `WarmCommand` starts the process, and a
+directory with a `paceline` for the PATH: a small client that hands over its words, its variables, its directory and its
+three streams, and ends as the fork ends. The one thing that a process makes of itself when it is loaded, the
+runner's id, is made anew.
 """
 
 import atexit
