@@ -5,6 +5,7 @@ take is for its `timeout_s` to say, not for the engine. A container that runs so
 """
 
 import sys
+from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import NamedTuple
@@ -33,7 +34,7 @@ def main() -> int:
     return _ILL if fault else _WELL
 
 
-def read_processes(proc: Path):
+def read_processes(proc: Path) -> Iterator[Process]:
     for directory in proc.glob("[0-9]*"):
         try:
             stat = (directory / "stat").read_text(errors="replace")
