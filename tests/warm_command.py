@@ -1,11 +1,13 @@
 """`paceline` as a fork of a process that has the libraries loaded: the same program, without its seconds of imports.
 
-A page of documentation calls it twenty times. `WarmCommand` starts the process, and a directory with a `paceline` for
-the PATH: a small client that hands over its words, its variables, its directory and its three streams, and ends as the
-fork ends. The one thing that a process makes of itself when it is loaded, the runner's id, is made anew.
+A page of documentation calls it twenty times, tests hundreds of times. `WarmCommand` starts the process, and a
+directory with a `paceline` for the PATH: a small client that hands over its words, its variables, its directory and
+its three streams, and ends as the fork ends. The one thing that a process makes of itself when it is loaded, the
+runner's id, is made anew.
 """
 
 import atexit
+import functools
 import marshal
 import os
 import select
@@ -14,7 +16,10 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 import threading
+import time
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -64,8 +69,16 @@ _LOADED = (
         "paceline.report.schemas",
         "paceline.sinks.dispatch",
     ),
-    *("paceline.cli.plan", "paceline.cli.run", "paceline.cli.history", "paceline.cli.regressions"),
+    *(
+        "paceline.cli.plan",
+        "paceline.cli.run",
+        "paceline.cli.history",
+        "paceline.cli.regressions",
+        "s3fs.core",
+    ),
 )
+# What Python itself reads when it starts: who sets one of these wants a Python that does.
+_READ_BY_PYTHON = ("PYTHON", "LC_", "LANG", "LD_")
 
 
 class WarmCommand:
@@ -81,15 +94,35 @@ class WarmCommand:
         command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -IS "{client}" "$@"\n')
         command.chmod(0o755)
         words = [sys.executable, "-P", __file__, str(address)]
-        self._server = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._read_by_python = _read_by_python(os.environ)
+        environ = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # who has threads should not fork
+        self._server = subprocess.Popen(words, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         assert self._server.stdout is not None
         assert self._server.stdout.readline() == b"ready\n"
+
+    def serves(self, variables: Mapping[str, str]) -> bool:
+        """Whether a command with these variables would be the same if Python started for it."""
+        return _read_by_python(variables) == self._read_by_python
 
     def close(self) -> None:
         assert self._server.stdin is not None and self._server.stdout is not None
         self._server.stdin.close()
         self._server.wait(timeout=60)
         self._server.stdout.close()
+
+
+def _read_by_python(variables: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in variables.items() if name.startswith(_READ_BY_PYTHON)}
+
+
+@functools.cache
+def warm_command() -> WarmCommand:
+    """The one that the tests of this process share."""
+    directory = tempfile.TemporaryDirectory(prefix="pl-")
+    atexit.register(directory.cleanup)
+    made = WarmCommand(Path(directory.name))
+    atexit.register(made.close)
+    return made
 
 
 def serve(address: str) -> None:
@@ -130,6 +163,7 @@ def _become(line: socket.socket) -> None:
     sys.path[:0] = [
         str(Path(part).absolute()) for part in os.environ.get("PYTHONPATH", "").split(":") if part
     ]
+    time.tzset()
     _make_runner_anew()
     sys.argv = [f"{Path(sys.executable).parent}/paceline", *map(os.fsdecode, words)]
     sys.stdin, sys.stdout, sys.stderr = os.fdopen(0), os.fdopen(1, "w"), os.fdopen(2, "w")

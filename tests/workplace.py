@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from warm_start import warm_start
-
-TIMEOUT_S = 170.0
+from warm_command import warm_command
 
 
 @dataclass(frozen=True)
@@ -30,14 +28,14 @@ class Workplace:
 
     def run(self, *words: str | Path, **env: str) -> subprocess.CompletedProcess[str]:
         environ = {**os.environ, "NO_COLOR": "1", **env}
-        done = warm_start().run([*map(str, words)], self.path, environ, TIMEOUT_S)
-        return done or subprocess.run(
-            self.command(*words),
+        warm = warm_command()
+        return subprocess.run(
+            [warm.bin / "paceline", *words] if warm.serves(environ) else self.command(*words),
             cwd=self.path,
             env=environ,
             capture_output=True,
             text=True,
-            timeout=TIMEOUT_S,
+            timeout=170,
             stdin=subprocess.DEVNULL,
         )
 
