@@ -37,7 +37,7 @@ def test_it_measures_and_ends() -> None:
     assert found.chunk_s > 0
     assert found.clock_step_s > 0
     assert found.steal_pct is None
-    assert 0 <= found.spread_pct <= found.slowest_pct or found.samples == 1
+    assert found.spread_pct >= 0 and found.slowest_pct >= 0
     assert 0 <= found.late_median_s <= found.late_p99_s
 
 

@@ -161,9 +161,9 @@ def test_a_killed_session_harms_no_other_and_is_cleaned_up_by_its_next_run(
     assert all(marked_processes(mark) == [] for mark in markers)
 
 
-def check_fault(place: Workplace, *parts: str) -> None:
+def check_fault(place: Workplace, *parts: str, status: str = "infra_error") -> None:
     record = place.record("s", "fault")
-    assert record["status"] == "infra_error", record["reason"]
+    assert record["status"] == status, record["reason"]
     assert all(part in record["reason"] for part in parts), record["reason"]
     assert "\n" not in record["reason"]
     assert place.record("s", "fine")["status"] == "passed"
@@ -182,7 +182,7 @@ def test_without_ray_the_entry_says_what_to_install(place: Workplace) -> None:
         PATH="/usr/bin:/bin",
     )
     assert done.returncode == 1, done.stderr
-    check_fault(place, "needs the ray extra: pip install 'paceline[ray]'")
+    check_fault(place, "needs the ray extra: pip install 'paceline[ray]'", status="launch_error")
 
 
 @needs_ray
