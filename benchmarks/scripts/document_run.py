@@ -10,12 +10,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from output_checksum import checksum_of
-
 from paceline import emit
 from paceline.errors import MissingExtra, PacelineError
 
 try:
+    from output_checksum import checksum_of
+
     from paceline.curate import Pipeline, Stage, Task
     from paceline.curate.executors import EXECUTORS, make_executor
     from paceline.curate.partition import list_documents

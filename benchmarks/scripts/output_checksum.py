@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-import pyarrow.parquet as pq
+
+from paceline.curate.arrow import pq
 
 
 def checksum_of(directory: Path) -> str:
