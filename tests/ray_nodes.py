@@ -23,7 +23,9 @@ VARIABLES = {
     "RAY_USAGE_STATS_ENABLED": "0",
     # Ray gives up after 30 s, which a busy machine can take.
     "RAY_raylet_start_wait_time_s": "150",
-    "RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": "150",
+    "RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": "60",
+    # Else about every tenth server that the client port forks dies of gRPC's threads before it has begun.
+    "GRPC_ENABLE_FORK_SUPPORT": "0",
 }
 
 

@@ -21,9 +21,11 @@ from paceline.run.ray_pool_ledger import Node, read_nodes
 
 CONNECT_TIMEOUT_S = 5.0
 JOIN_TIMEOUT_S = 60.0
+# A client whose server did not start is told so at once, but Ray returns from it only after a minute or two.
+CLIENT_JOIN_TIMEOUT_S = 200.0
 LONGEST_FAULT = 300
 CLIENT_TRIES = 3
-CLIENT_FAULT = "Starting Ray client server failed"
+CLIENT_FAULTS = ("Starting Ray client server failed", "Proxy failed to Connect to backend")
 POLL_S = 0.2
 CLOSE_WAIT_S = 5.0
 # The run of a case, and beside it its output and a request to stop.
@@ -89,8 +91,8 @@ class Cluster:
                 raise PacelineError(f"no Ray cluster answers at {self._address}: {why}; {hint}") from error
         fault = self._join()
         for _ in range(CLIENT_TRIES - 1):
-            # Ray's client port starts a server for each who comes, at a port that it takes to be free.
-            if fault is None or CLIENT_FAULT not in str(fault):
+            # Ray's client port starts a server for each who comes, and some die of gRPC's threads as they are forked.
+            if fault is None or not any(known in str(fault) for known in CLIENT_FAULTS):
                 break
             self._ray.shutdown()
             fault = self._join()
@@ -111,9 +113,10 @@ class Cluster:
 
         thread = threading.Thread(target=attempt, name="ray-connect", daemon=True)
         thread.start()
-        thread.join(JOIN_TIMEOUT_S)
+        timeout_s = CLIENT_JOIN_TIMEOUT_S if self._address.startswith("ray://") else JOIN_TIMEOUT_S
+        thread.join(timeout_s)
         if thread.is_alive():
-            return TimeoutError(f"it did not let us in within {JOIN_TIMEOUT_S:g} s")
+            return TimeoutError(f"it did not let us in within {timeout_s:g} s")
         return faults[0] if faults else None
 
     def nodes(self) -> list[Node]:
