@@ -145,3 +145,28 @@ class NeedsGpu(MockAdapter):
     """Says that it computes on a GPU."""
 
     uses_gpu: ClassVar[bool] = True
+
+
+_SCORE_WITHOUT_TORCH = """
+import sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "transformers", "pynvml"):
+            raise ImportError(f"{name} is not here")
+sys.meta_path.insert(0, Refuse())
+sys.argv = ["paceline", "evals", "score", *sys.argv[1:]]
+from paceline.cli import main
+sys.exit(main())
+"""
+
+
+def run_python(code: str, *words: str | Path) -> str:
+    """What a Python of its own prints."""
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=170)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def score_without_torch(*stubs: Path) -> list[str]:
+    """`paceline evals score` where torch cannot be imported: the lines that it prints."""
+    return run_python(_SCORE_WITHOUT_TORCH, *stubs).splitlines()

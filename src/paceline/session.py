@@ -17,7 +17,7 @@ from paceline.model import Case, Finding, Plan, Record, Report, Setting, Status
 from paceline.plan import find_results_place, make_plan
 from paceline.record.directory import SessionDir, newest
 from paceline.record.environment import Environment
-from paceline.record.events import EventLog
+from paceline.record.events import SESSION_FINISHED, SESSION_STARTED, EventLog
 from paceline.record.masking import mask_finding, mask_plan
 from paceline.record.redact import Redactor
 from paceline.record.resumption import is_kept
@@ -31,7 +31,7 @@ from paceline.run.place import Place, make_place
 from paceline.run.scheduler import Grant, Scheduler
 from paceline.run.stopping import Stopper
 from paceline.session_files import Store, remove_leftovers, write_start
-from paceline.session_history import Held, choose_database, held_against, remember
+from paceline.session_history import Held, choose_database, held_against, remember, remember_killed
 from paceline.sinks.dispatch import Dispatcher
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def run(request: Request, listener: Listener) -> Report:
     loaded = load_config(request)
     plan, evals = prepare_with_evals(request, loaded)
     if evals is not None and any(_is_stub(case, evals) for case in plan.cases):
-        evals.check()
+        evals.check(plan.directory)
     remove_leftovers(plan.directory.parent)
     try:
         with (
@@ -245,6 +245,7 @@ class _Session:
         self.follow_up: FollowUp | None = None
         self.evals: SuiteEvals | None = None
         self._untouched: tuple[Case, ...] = ()
+        self._killed: Sequence[Path] = ()
         self._held: Held = held_against(plan, database, directory.path, environment)
         self._masked = mask_plan(plan, redactor)
 
@@ -261,7 +262,8 @@ class _Session:
             self._leave_untouched()
         kept = len(setups) + len(cases)
         self._counts.update([*setups.values(), *cases.values()])
-        self._events.write("session_started", session=self._plan.session, kept=kept)
+        history = self._database is not None
+        self._events.write(SESSION_STARTED, session=self._plan.session, kept=kept, history=history)
         self._listener.session_started(self._masked, kept)
         for text in (*self._plan.warnings, *filter(None, [self._held.fault])):
             self._note(text)
@@ -345,6 +347,7 @@ class _Session:
             secret_names=self._plan.secret_names,
         )
         results = evals.run(names, books)
+        self._killed = results.killed_sessions
         skipped = sum(
             result.stub.key not in recorded for result in results.individual_results if result.is_old
         )
@@ -417,7 +420,7 @@ class _Session:
             report = replace(report, undelivered=undelivered)
             self._write_report(report)
         self._events.write(
-            "session_finished", ok=report.ok, interrupted=report.interrupted, counts=report.counts
+            SESSION_FINISHED, ok=report.ok, interrupted=report.interrupted, counts=report.counts
         )
         unsent = self._kept_at.finish()
         if unsent:
@@ -429,6 +432,8 @@ class _Session:
     def _remember(self) -> tuple[Finding, ...]:
         if self._database is None:
             return ()
+        for text in remember_killed(self._killed, self._database, by=self._plan.session):
+            self._note(text)
         found = remember(self._directory.path, self._kept_at.place, self._database)
         if found.fault:
             self._note(found.fault)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from paceline.config.evals_schema import Evals, EvalsAttention, EvalsBenchmark, EvalsModel
 from paceline.config.load import Loaded
-from paceline.errors import PacelineError
+from paceline.errors import PacelineError, SessionError
 from paceline.evals.attention_config import AttentionConfig, masker_from_content
 from paceline.evals.books import Books
 from paceline.evals.configs import AdapterConfig, BenchmarkConfig, BenchmarkStub, ModelConfig
@@ -35,9 +35,15 @@ class SuiteEvals:
     def base_result_dir(self) -> Path:
         return self._executor.base_result_dir
 
-    def check(self) -> None:
+    def check(self, session_dir: Path) -> None:
         """Raise what is wrong with the devices, or with the place of the results, before anything starts."""
         self._executor.check(self._matrix)
+        inside = [stub for stub in self.stubs if Path(stub.result_dir).is_relative_to(session_dir.absolute())]
+        if inside:
+            raise SessionError(
+                f"the results of model {inside[0].model_name} would lie in the session {session_dir}: "
+                "choose another --session-name, or another evals.base_result_dir"
+            )
 
     def run(self, names: Collection[str], books: Books) -> ExecutionResults:
         """Run the stubs of some cases as a part of a session."""

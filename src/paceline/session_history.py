@@ -1,6 +1,6 @@
 """A session's records into the history, once it is over: the files are the truth, the history follows them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,10 +11,15 @@ from paceline.judge.requirements import Baseline
 from paceline.model import Finding, Plan, Record
 from paceline.record.codec import load
 from paceline.record.environment import Environment
+from paceline.record.events import SESSION_STARTED, EventLog, session_events
+from paceline.record.layout import EVENTS
 
 if TYPE_CHECKING:
     from paceline.findings.baselines import Baselines
     from paceline.history import Store
+
+
+_RECORDED = "session_recorded"
 
 
 def choose_database(asked: str | None, configured: str | None, *, enabled: bool) -> str | None:
@@ -56,6 +61,22 @@ def remember(session_dir: Path, place: Path | str, url: str) -> Remembered:
             return Remembered(fault=f"not searched for regressions: {str(error).splitlines()[0]}; {later}")
         later = f"'paceline history import {place}' adds the session later"
         return Remembered(fault=f"not recorded in the history: {str(error).splitlines()[0]}; {later}")
+
+
+def remember_killed(session_dirs: Sequence[Path], url: str, *, by: str) -> list[str]:
+    """Record sessions whose runner was killed before it could; what to tell of it."""
+    notes = []
+    for session_dir in session_dirs:
+        events = session_events(session_dir / EVENTS)
+        starts = [event for event in events if event["event"] == SESSION_STARTED]
+        if not (starts and starts[-1].get("history")) or events[-1]["event"] == _RECORDED:
+            continue
+        fault = remember(session_dir, session_dir, url).fault
+        if not fault:
+            with EventLog(session_dir / EVENTS) as log:
+                log.write(_RECORDED, by=by)
+        notes.append(fault or f"session {session_dir.name}, whose runner was killed, is in the history now")
+    return notes
 
 
 def _findings(store: "Store", session_id: str, environment: Mapping[str, Any]) -> tuple[Finding, ...]:

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import time
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 
 import evals_parts
+from paceline.history import open_store
+from paceline.record.directory import newest
 from workplace import Workplace
 
 SUITE = """\
@@ -146,6 +149,39 @@ def test_a_session_that_was_killed_gets_the_records_of_what_was_done(place: Work
     assert resumed.returncode == 0 and after["metrics"] == before["metrics"] and after["status"] == "passed"
 
 
+def test_a_session_of_the_same_name_elsewhere_records_nothing_twice(place: Workplace) -> None:
+    words = ("run", "suite.yaml", "--session-name", "night", "--no-history", "--json")
+    first = place.run(*words, "--results-dir", "results")
+    assert len(json.loads(first.stdout)["records"]) == 4
+    second = place.run(*words, "--results-dir", "elsewhere")
+    assert second.returncode == 0 and json.loads(second.stdout)["records"] == []
+
+
+def test_names_of_the_sessions_own_files_are_no_names_of_others(place: Workplace) -> None:
+    entry = "entries: [{name: workers, command: 'true'}]\n"
+    place.write("suite.yaml", f"{SUITE}{entry}".replace("models: [small,", "models: [results.csv,"))
+    words = ("--results-dir", "results", "--session-name", "night", "--no-history", "--json")
+    ran = place.run("run", "suite.yaml", *words)
+    assert len(json.loads(ran.stdout)["records"]) == 5, ran.stderr
+    session = place.path / "results" / "night"
+    assert not (session / "workers" / "record.json").exists()
+    assert {path.suffix for path in (session / "workers").iterdir()} == {".log"}
+    (entry_dir,) = session.glob("workers-*")
+    assert json.loads((entry_dir / "record.json").read_bytes())["case"]["name"] == "workers"
+    assert (session / "results.csv").is_file()
+
+
+def test_results_and_sessions_do_not_share_a_directory(place: Workplace) -> None:
+    words = ("--results-dir", "benchmark_results", "--session-name", "small", "--no-history")
+    refused = place.run("run", "suite.yaml", *words)
+    assert refused.returncode == 2 and "choose another --session-name" in refused.stderr
+    assert not (place.path / "benchmark_results" / "small").exists()
+    place.write("other.yaml", "entries: [{name: x, command: 'true'}]\n")
+    place.run("run", "other.yaml", *words)
+    refused = place.run("run", "suite.yaml", "--results-dir", "elsewhere", "--no-history")
+    assert refused.returncode == 2 and "is a session, where no results can lie" in refused.stderr
+
+
 def test_a_failed_stub_fails_the_session(place: Workplace) -> None:
     text = SUITE.replace("name: mock}", "name: 'evals_parts:TornAdapter', model_kwargs: {script: script}}")
     place.write("suite.yaml", text)
@@ -193,7 +229,11 @@ def test_slots_are_shown_added_and_removed_while_stubs_run(place: Workplace, hol
 
 def events(place: Workplace) -> list[str]:
     (execution,) = (place.path / "benchmark_results").glob("execution_*")
-    return (execution / "events.jsonl").read_text().splitlines()
+    return events_of(execution)
+
+
+def events_of(session: Path) -> list[str]:
+    return (session / "events.jsonl").read_text().splitlines()
 
 
 def test_an_interrupted_run_ends_with_130_and_goes_on_later(place: Workplace, hold: Path) -> None:
@@ -214,6 +254,66 @@ def test_an_interrupted_run_ends_with_130_and_goes_on_later(place: Workplace, ho
     markers = [json.loads(file.read_bytes()) for file in place.path.glob(f"{stubs}/DONE.json")]
     asked = sum(marker["facts"]["asked"] for marker in markers)
     assert before >= 1 and asked == 4 * 10 - before
+
+
+def kill_before_the_records(place: Workplace, hold: Path, *words: str) -> None:
+    """Kill a runner whose workers have each finished a stub that it does not know of."""
+    with subprocess.Popen(place.command(*words), cwd=place.path, stdout=subprocess.DEVNULL) as running:
+        until = time.monotonic() + 120
+        while len(list(place.path.rglob("predictions.jsonl"))) < 2:
+            assert time.monotonic() < until and running.poll() is None
+            time.sleep(0.05)
+        running.send_signal(signal.SIGSTOP)
+        hold.unlink()
+        while len(list(place.path.rglob("DONE.json"))) < 2:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        running.kill()
+    assert not list(place.path.rglob("record.json"))
+
+
+def recorded(place: Workplace) -> list[tuple[str, str]]:
+    """Session and case of every record that is on disk, which the history is to have too."""
+    files = [*place.path.glob("*/*/*/record.json"), *place.path.glob("*/*/*/attempts/*/record.json")]
+    found = [json.loads(file.read_bytes()) for file in files]
+    with open_store(place.path / "benchmark.db") as store:
+        assert sum(count for _, count, _, _ in store.case_counts()) == len(found)
+    assert {record["status"] for record in found} == {"passed"}
+    return [(record["session"], record["case"]["name"]) for record in found]
+
+
+def test_what_a_killed_run_had_done_is_recorded_once(place: Workplace, hold: Path) -> None:
+    kill_before_the_records(place, hold, "evals", "run", "slow.yaml")
+    (killed,) = (place.path / "benchmark_results").glob("execution_*")
+    again = place.run("evals", "run", "slow.yaml")
+    assert again.returncode == 0 and "4 stubs: 2 completed, 2 skipped" in again.stdout
+    assert f"{killed.name}, whose runner was killed, is in the history now" in again.stdout + again.stderr
+    found = recorded(place)
+    assert len({case for _, case in found}) == len(found) == 4
+    assert [session for session, _ in found].count(killed.name) == 2
+    record = json.loads(next(killed.glob("*/record.json")).read_bytes())
+    environment = json.loads((killed / "environment.json").read_bytes())
+    assert record["environment"] == environment["id"] and record["metrics"]["accuracy"]["value"] == 1
+    assert record["started_at"] < json.loads(events_of(killed)[-1])["time"]
+    third = place.run("evals", "run", "slow.yaml")
+    assert "4 stubs: 4 skipped" in third.stdout and "whose runner" not in third.stdout + third.stderr
+    assert sorted(recorded(place)) == sorted(found)
+
+
+def test_a_killed_session_is_completed_by_the_next_or_by_resuming_it(place: Workplace, hold: Path) -> None:
+    words = ("slow.yaml", "--results-dir", "results")
+    kill_before_the_records(place, hold, "run", *words, "--session-name", "night")
+    shutil.copytree(place.path, place.path.with_name("copy"), symlinks=True)
+    resumed = place.run("run", *words, "--resume", "night")
+    assert resumed.returncode == 0, resumed.stderr
+    assert sorted(session for session, _ in recorded(place)) == ["night"] * 4
+    # In a copy of it all, a new session comes first.
+    copy = Workplace(place.path.with_name("copy"))
+    assert copy.run("run", *words, "--session-name", "next").returncode == 0
+    assert sorted(session for session, _ in recorded(copy)) == ["next", "next", "night", "night"]
+    assert newest(copy.path / "results") == copy.path / "results" / "next"
+    assert copy.run("run", *words, "--resume", "night").returncode == 0
+    assert sorted(session for session, _ in recorded(copy)) == ["next", "next", "night", "night"]
 
 
 def test_a_terminal_shows_what_devices_do(place: Workplace) -> None:

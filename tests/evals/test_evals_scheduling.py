@@ -1,10 +1,14 @@
 """Which stub runs next and where: models stay, the longest goes first, memory is not given out twice."""
 
+import json
+import socket
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import requests
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,10 +21,12 @@ from paceline.evals import (
     Matrix,
     ModelConfig,
 )
+from paceline.evals.adapters.huggingface import HuggingFaceAdapter
 from paceline.evals.costs import Costs
 from paceline.evals.devices import DevicePool, device_names
+from paceline.evals.faults import FaultClass, classify
 from paceline.evals.gpus import find_gpu, list_gpus
-from paceline.evals.interfaces import Seat, StubScheduler, Waiting
+from paceline.evals.interfaces import GenerationSpec, ModelSpec, Seat, StubScheduler, Waiting
 from paceline.evals.planning import make_stubs
 from paceline.evals.scheduling import InOrder, LongestFirst
 
@@ -224,6 +230,109 @@ def test_gpus_are_found_by_index_uuid_and_mig_instance(monkeypatch: pytest.Monke
     assert [device.memory_bytes for device in devices.usable] == [80 << 30, 10 << 30]
     with pytest.raises(PacelineError, match="GPU 2 is not there; known: 0, 1, MIG-0"):
         find_gpu("2", known)
+
+
+def test_indices_count_among_the_gpus_that_are_visible(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paceline.evals.gpus.nvml", FakeNvml)
+    seen = {"CUDA_VISIBLE_DEVICES": "1,MIG-2-of-GPU-1abcdef"}
+    devices = DevicePool([0, 1], max_workers=2, environ=seen).devices
+    shown = {name: device.environment(1, 1, seen)["CUDA_VISIBLE_DEVICES"] for name, device in devices.items()}
+    assert shown == {"0": "1", "1": "MIG-2-of-GPU-1abcdef"}
+    assert [device.memory_bytes for device in devices.values()] == [80 << 30, 10 << 30]
+    short = DevicePool(["GPU-0ab"], max_workers=1, environ={}).devices["GPU-0ab"]
+    assert short.environment(1, 1, {})["CUDA_VISIBLE_DEVICES"] == "GPU-0abcdef"
+    for names, message in (([2], "shows 2"), ([0, "GPU-1ab"], "the same GPU")):
+        with pytest.raises(PacelineError, match=message):
+            DevicePool(names, max_workers=1, environ=seen)
+
+
+def save_model(directory: Path, *, dtype: str, weight_bytes: int) -> Path:
+    sizes = {"num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "hidden_size": 64}
+    directory.mkdir(parents=True)
+    (directory / "config.json").write_text(
+        json.dumps({**sizes, "dtype": dtype, "max_position_embeddings": 1000})
+    )
+    (directory / "model.safetensors").write_bytes(bytes(weight_bytes))
+    return directory
+
+
+def test_memory_is_estimated_by_weights_and_contexts_here_and_in_the_hubs_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def expected(model: ModelSpec, **more: Any) -> int | None:
+        return HuggingFaceAdapter.estimate_memory_bytes(model, GenerationSpec(**more))
+
+    here = save_model(tmp_path / "here", dtype="float32", weight_bytes=40_000)
+    values = 2 * 2 * 2 * 16  # keys and values, layers, heads of keys, size
+    assert expected(ModelSpec(name=str(here))) == int((40_000 + 1000 * values * 4) * 1.2)
+    half = ModelSpec(name=str(here), model_kwargs={"torch_dtype": "bfloat16"})
+    request = {"max_context_length": 100}
+    assert expected(half, request_kwargs=request, batch_size=3) == int((20_000 + 3 * 100 * values * 2) * 1.2)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    copies = tmp_path / "hub" / "models--org--model"
+    save_model(copies / "snapshots" / "abc123", dtype="bfloat16", weight_bytes=500)
+    assert expected(ModelSpec(name="org/model")) is None
+    (copies / "refs").mkdir()
+    (copies / "refs" / "main").write_text("abc123")
+    assert expected(ModelSpec(name="org/model")) == expected(ModelSpec(name="org/model", revision="abc123"))
+    assert expected(ModelSpec(name="org/model")) == int((500 + 1000 * values * 2) * 1.2)
+    assert expected(ModelSpec(name="org/other")) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("empty", "has no config.json"), ("./nowhere", "no such directory")]
+)
+def test_a_place_without_a_model_is_told_before_anything_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    matrix = Matrix(models=[name], attentions=[("d", None)], benchmarks=[BenchmarkConfig("mock_benchmark")])
+    with pytest.raises(PacelineError, match=message):
+        make_stubs(matrix, tmp_path / "results")
+
+
+def raised(function: Callable[[], object]) -> BaseException:
+    try:
+        function()
+    except Exception as error:
+        return error
+    raise AssertionError("nothing was raised")
+
+
+def wrapped(cause: BaseException) -> BaseException:
+    """As libraries hand on what went wrong with a download."""
+
+    def hand_on() -> None:
+        raise OSError("we could not get the file") from cause
+
+    return raised(hand_on)
+
+
+def test_faults_of_downloads_are_known_by_their_types_however_wrapped() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        nobody = f"http://127.0.0.1:{server.getsockname()[1]}"
+    refused = raised(lambda: requests.get(nobody, timeout=5))
+    assert classify(refused) == classify(wrapped(wrapped(refused))) == FaultClass.NETWORK
+    statuses = {404: FaultClass.ERROR, 429: FaultClass.NETWORK, 503: FaultClass.NETWORK}
+    for status, fault in statuses.items():
+        answer = requests.Response()
+        answer.status_code = status
+        assert classify(wrapped(requests.HTTPError(response=answer))) is fault
+    assert classify(wrapped(FileNotFoundError(2, "gone"))) is FaultClass.ERROR
+    assert classify(wrapped(type("OutOfMemoryError", (RuntimeError,), {})())) is FaultClass.OUT_OF_MEMORY
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "fault"),
+    [
+        ("httpx", "ConnectTimeout", FaultClass.NETWORK),
+        ("huggingface_hub.errors", "OfflineModeIsEnabled", FaultClass.ERROR),
+    ],
+)
+def test_faults_of_packages_that_are_not_imported_for_it(module: str, name: str, fault: FaultClass) -> None:
+    kind = getattr(pytest.importorskip(module), name)
+    assert classify(wrapped(kind("as it were"))) is fault
 
 
 def test_stubs_are_expected_to_take_as_long_as_last_time(tmp_path: Path) -> None:

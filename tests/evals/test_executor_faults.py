@@ -379,6 +379,9 @@ def test_a_parent_killed_at_any_moment_loses_nothing(tmp_path: Path, mark: str) 
     for path in base.rglob(PREDICTIONS):
         names = [json.loads(line)["sample_id"] for line in path.read_text().splitlines() if line[-1] == "}"]
         assert len(names) == len(set(names)) == 5
+    records = [json.loads(path.read_bytes()) for path in base.glob("execution_*/*/record.json")]
+    assert {record["status"] for record in records} == {"passed"}
+    assert len({record["case"]["fingerprint"] for record in records}) == len(records) == stubs
     execute(tmp_path / "calm", subsets=stubs, samples=5)
     assert sorted(contents(base).values()) == sorted(contents(tmp_path / "calm").values())
 

@@ -14,13 +14,16 @@ from paceline.evals import (
     BenchmarkExecutor,
     ExecutionProgress,
     ExecutionResults,
+    ExecutorOptions,
     HashAttentionConfig,
     LocalMaskerConfig,
     ModelConfig,
     SinkMaskerConfig,
     SparseAttentionConfig,
     StreamingConfig,
+    compare,
 )
+from paceline.evals.progress import Pace
 from paceline.evals.scoring import score_again
 from paceline.evals.stub_files import DONE, PREDICTIONS, RAW
 from paceline.history.session_files import read_session
@@ -241,3 +244,58 @@ def test_subsets_are_all_of_several_and_none_of_one(tmp_path: Path) -> None:
     subsets = [result.stub.subset for result in results.individual_results]
     assert subsets == ["task0", "task1", "task2", None]
     assert {result.metrics["num_samples"] for result in results.individual_results} == {2}
+
+
+def test_no_model_shares_a_directory_with_the_executions_own_files(tmp_path: Path) -> None:
+    models = [
+        "workers",
+        "_workers",
+        "plan.json",
+        "results.csv",
+        "mock_benchmark[model=workers,attention=dense]",
+    ]
+    executor = BenchmarkExecutor(["cpu"], 1, tmp_path, options=ExecutorOptions(exporters=["csv"]))
+    results = executor.run_benchmark_matrix(
+        models, [("dense", None)], [BenchmarkConfig("mock_benchmark")], AdapterConfig("mock")
+    )
+    assert counts(results) == (5, 0, 0, 0)
+    assert {path.suffix for path in (results.directory / "workers").iterdir()} == {".log"}
+    assert (results.directory / "results.csv").is_file() and (results.directory / "plan.json").is_file()
+    linked = {path.resolve() for path in results.directory.glob("*/dense/mock_benchmark")}
+    assert linked == {Path(result.result_dir) for result in results.individual_results}
+    assert len(list(read_session(results.directory)[2])) == 5
+
+
+def test_attentions_are_held_against_each_other_on_what_all_of_them_have(basic: Basic) -> None:
+    _, results, _ = basic
+    phi, llama = MODELS
+    hard = [r for r in results.individual_results if r.stub.name == f"{phi}/streaming/mock_benchmark"]
+    left = [r for r in results.individual_results if r not in hard]
+    found = {(p.model, p.attention): p.quality for p in compare(left).pareto}
+    whole = {(p.model, p.attention): p.quality for p in results.compare().pareto}
+    assert found[llama, "dense"] == whole[llama, "dense"] and found.keys() == whole.keys()
+    tasks_only = [r for r in left if r.stub.model_name == phi and r.stub.benchmark_name != "mock_benchmark"]
+    assert found[phi, "streaming"] == compare(tasks_only).pareto[1].quality
+
+
+def test_benchmarks_of_one_name_with_other_parameters_are_compared_apart(tmp_path: Path) -> None:
+    results = BenchmarkExecutor(["cpu"], 1, tmp_path).run_benchmark_matrix(
+        ["m"],
+        [("dense", None), ("streaming", StreamingConfig(sink_size=4, window_size=8))],
+        [BenchmarkConfig("mock_benchmark"), BenchmarkConfig("mock_benchmark", params={"repeat": 2})],
+        AdapterConfig("mock"),
+    )
+    comparison = results.compare()
+    assert sorted(effect.n for effect in comparison.effects) == [5, 10] and not comparison.missing
+
+
+def test_the_pace_counts_what_stubs_took_before_and_what_is_answered() -> None:
+    pace = Pace({0: 10.0, 1: 30.0, 2: None, 3: None})  # the unknown ones count 20 each
+    assert pace.eta_s(5.0, []) is None
+    pace.end(3, ran=False)
+    assert pace.eta_s(5.0, [(0, 0.5)]) == 55.0
+    pace.end(0, ran=True)
+    assert pace.eta_s(10.0, []) == 50.0
+    pace.end(1, ran=True)
+    pace.end(2, ran=True)
+    assert pace.eta_s(70.0, []) == 0.0

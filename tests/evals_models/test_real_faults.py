@@ -5,6 +5,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ pytest.importorskip("transformers", reason="models come from transformers")
 
 from evals_models.tiny_model import build  # noqa: E402
 from evals_models.torn_model import CHAOS, SCRIPT  # noqa: E402
-from evals_parts import Tasks  # noqa: E402
+from evals_parts import Tasks, score_without_torch  # noqa: E402
 from paceline.evals import (  # noqa: E402
     AdapterConfig,
     BenchmarkConfig,
@@ -88,8 +89,11 @@ def test_results_of_a_real_model_are_the_same_whatever_happens_to_its_workers(
     summary = results.execution_summary
     assert {name: summary[name] for name in ("total", "completed")} == {"total": stubs, "completed": stubs}
     wanted = quiet_results(tmp_path / "quiet", model)
-    for result in results.individual_results:
-        assert read(Path(result.result_dir)) == wanted[result.stub.sparse_config_name]
+    directories = {Path(one.result_dir): one.stub.sparse_config_name for one in results.individual_results}
+    assert all(read(directory) == wanted[attention] for directory, attention in directories.items())
+    shutil.rmtree(model)
+    assert len(score_without_torch(*directories)) == stubs
+    assert all(read(directory) == wanted[attention] for directory, attention in directories.items())
     lines = [line for path in tmp_path.rglob(ATTEMPTS) for line in path.read_text().splitlines()]
     faults = [json.loads(line)["fault"] for line in lines]
     print(f"{stubs} stubs, faults: { {name: faults.count(name) for name in sorted(set(faults))} }")

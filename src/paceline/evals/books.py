@@ -13,7 +13,7 @@ from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump
 from paceline.record.directory import SessionDir
 from paceline.record.environment import Environment, capture
-from paceline.record.events import EventLog
+from paceline.record.events import SESSION_FINISHED, SESSION_STARTED, EventLog
 from paceline.record.redact import Redactor, secret_values
 
 
@@ -61,7 +61,7 @@ def open_books(
                     on_record(record)
                 return True
 
-            events.write("session_started", session=plan.session, total=len(stubs))
+            events.write(SESSION_STARTED, session=plan.session, total=len(stubs))
             yield Books(
                 session=plan.session,
                 directory=directory.path,
@@ -69,7 +69,7 @@ def open_books(
                 events=events,
                 redactor=redactor,
                 keep=keep,
-                last_event="session_finished",
+                last_event=SESSION_FINISHED,
             )
     finally:
         directory.unlock()

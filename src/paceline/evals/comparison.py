@@ -7,11 +7,12 @@ agree: what was asked under other conditions is not mixed in.
 
 import csv
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from paceline.evals.keys import content_key
 from paceline.evals.registry import EvalError
 from paceline.evals.results import BenchmarkResult
 from paceline.evals.stub_files import RAW
@@ -43,7 +44,11 @@ class PairedEffect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParetoPoint:
-    """Quality and density of an attention over all subsets of a model; `on_front` if none is better in both."""
+    """Quality and density of an attention of a model; `on_front` if none is better in both.
+
+    Both are means over those subsets that every attention of the model has a result for: one that failed where it is
+    hard must not look the better for it.
+    """
 
     model: str
     attention: str
@@ -70,10 +75,12 @@ def compare(
     results: Iterable[BenchmarkResult], *, baseline: str = "dense", confidence: float = 0.95, seed: int = 0
 ) -> Comparison:
     """Hold every attention against the baseline; raises if the baseline is nowhere among the results."""
-    cells: dict[tuple[str, str, str | None], dict[str, BenchmarkResult]] = defaultdict(dict)
+    cells: dict[tuple[str, ...], dict[str, BenchmarkResult]] = defaultdict(dict)
     for result in results:
         stub = result.stub
-        cells[stub.model_name, stub.benchmark_name, stub.subset][stub.sparse_config_name] = result
+        # Two benchmarks of one name with other parameters are two.
+        asked = content_key(stub.content["benchmark"])
+        cells[stub.model_name, stub.task, asked][stub.sparse_config_name] = result
     if not any(baseline in cell for cell in cells.values()):
         known = sorted({name for cell in cells.values() for name in cell})
         raise EvalError(
@@ -89,8 +96,18 @@ def compare(
                 missing.append(result.stub.name)
             else:
                 effects.append(_effect(result, cell[baseline], confidence, seed))
-    every = [result for cell in cells.values() for result in cell.values()]
-    return Comparison(effects=tuple(effects), pareto=tuple(_pareto(every)), missing=tuple(missing))
+    pareto = tuple(_pareto(list(_shared(cells))))
+    return Comparison(effects=tuple(effects), pareto=pareto, missing=tuple(missing))
+
+
+def _shared(cells: Mapping[tuple[str, ...], Mapping[str, BenchmarkResult]]) -> Iterator[BenchmarkResult]:
+    """The results of those cells that all attentions of their model have."""
+    attentions: dict[str, set[str]] = defaultdict(set)
+    for (model, *_), cell in cells.items():
+        attentions[model] |= cell.keys()
+    for (model, *_), cell in cells.items():
+        if cell.keys() == attentions[model]:
+            yield from cell.values()
 
 
 def _is_comparable(result: BenchmarkResult, baseline: BenchmarkResult) -> bool:

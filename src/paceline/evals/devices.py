@@ -1,5 +1,6 @@
 """The devices that workers sit on: how many fit on each, by count and by memory."""
 
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,9 @@ class DeviceState:
     """A device and what it carries now: worker number → bytes counted for it."""
 
     id: str
+    visible: str = ""
+    """What CUDA calls it, if that is not its id."""
+    uuid: str = ""
     memory_bytes: int | None = None
     load: dict[int, int] = field(default_factory=dict)
     removing: bool = False
@@ -42,7 +46,7 @@ class DeviceState:
         if self.is_cpu:
             return {"CUDA_VISIBLE_DEVICES": "", **limits}
         order = environ.get("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # the driver's, by which indices are looked up
-        return {"CUDA_VISIBLE_DEVICES": self.id, "CUDA_DEVICE_ORDER": order, **limits}
+        return {"CUDA_VISIBLE_DEVICES": self.visible or self.id, "CUDA_DEVICE_ORDER": order, **limits}
 
 
 class DevicePool:
@@ -55,7 +59,9 @@ class DevicePool:
         max_workers: int,
         memory_bytes: Mapping[str, int] | None = None,
         look_for_gpus: bool = True,
+        environ: Mapping[str, str] | None = None,
     ) -> None:
+        self._environ = os.environ if environ is None else environ
         self._memory = {str(name): size for name, size in (memory_bytes or {}).items()}
         self._look = look_for_gpus
         self.max_workers = max_workers
@@ -67,17 +73,27 @@ class DevicePool:
         """Take a device into the pool; one that was to be removed stays."""
         device = self.devices.get(name)
         if device is None:
-            device = self.devices[name] = DeviceState(id=name, memory_bytes=self._size(name))
+            device = self.devices[name] = self._find(name)
         device.removing = False
         device.faults_in_a_row = 0
         return device
 
-    def _size(self, name: str) -> int | None:
-        if name in self._memory:
-            return self._memory[name]
-        if name.partition(":")[0] == "cpu" or not self._look:
-            return self._memory.get(name.partition(":")[0])
-        return find_gpu(name, list_gpus()).memory_bytes
+    def _find(self, name: str) -> DeviceState:
+        kind = name.partition(":")[0]
+        known_bytes = self._memory.get(name, self._memory.get(kind))
+        if kind == "cpu" or not self._look:
+            return DeviceState(id=name, memory_bytes=known_bytes)
+        visible = visible_name(name, self._environ)
+        gpu = find_gpu(visible, list_gpus())
+        same = next((one for one in self.devices.values() if gpu.uuid and one.uuid == gpu.uuid), None)
+        if same is not None:
+            raise EvalError(f"{same.id} and {name} are the same GPU: give it once")
+        return DeviceState(
+            id=name,
+            visible=visible if visible.isdigit() else gpu.uuid,
+            uuid=gpu.uuid,
+            memory_bytes=gpu.memory_bytes if known_bytes is None else known_bytes,
+        )
 
     def remove(self, name: str) -> DeviceState | None:
         """Give a device no more work; it goes once its last worker is gone."""
@@ -139,3 +155,14 @@ def device_names(ids: Iterable[int | str]) -> list[str]:
     if twice:
         raise EvalError(f"GPU {twice[0]} is given twice; max_concurrent_runs says how many share a GPU")
     return names
+
+
+def visible_name(name: str, environ: Mapping[str, str]) -> str:
+    """What CUDA calls a device: an index counts among those that are visible here, as in every CUDA program."""
+    visible = environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None or not name.isdigit():
+        return name
+    names = [part.strip() for part in visible.split(",") if part.strip()]
+    if int(name) >= len(names):
+        raise EvalError(f"GPU {name} is not there: CUDA_VISIBLE_DEVICES={visible!r} shows {len(names)}")
+    return names[int(name)]

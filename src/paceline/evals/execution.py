@@ -14,11 +14,11 @@ from paceline.evals.jobs import Fault, Job, Outcome
 from paceline.evals.results import BenchmarkFailure, BenchmarkResult
 from paceline.model import Case, Measurement, Plan, Record, Status
 from paceline.record.atomic import write_atomic
-from paceline.record.codec import dump
+from paceline.record.codec import dump, load
 from paceline.record.environment import Environment
 from paceline.record.events import utc_now
+from paceline.record.layout import RECORD, RESERVED, SUMMARY
 
-SUMMARY = "execution_summary.json"
 _STATUS = {"completed": Status.PASSED, "failed": Status.FAILED, "cancelled": Status.INTERRUPTED}
 _TIMEOUTS = frozenset({"timeout", "stall", "startup"})
 
@@ -58,6 +58,16 @@ def stub_case(stub: BenchmarkStub) -> Case:
 
 def _listed(params: Mapping[str, str]) -> str:
     return ",".join(f"{name}={value}" for name, value in params.items())
+
+
+def read_environment(session_dir: Path) -> Environment:
+    """The environment that a session was begun in; one of nothing known if its file is not there."""
+    try:
+        data = load((session_dir / "environment.json").read_bytes())
+        ids = {name: str(data[name]) for name in ("id", "class_id")}
+    except (OSError, ValueError, KeyError, TypeError):
+        return Environment(id="", class_id="", data={}, packages=())
+    return Environment(**ids, data=data, packages=())
 
 
 def stub_record(session: str, job: Job, outcome: Outcome, environment: Environment) -> Record:
@@ -141,14 +151,13 @@ def failure_of(job: Job, fault: Fault) -> BenchmarkFailure:
 class Summary:
     """Counts outcomes, and writes them down when all is over."""
 
-    def __init__(self, session: str, directory: Path, root: Path, total: int) -> None:
-        self._session, self._directory, self._root = session, directory, root
+    def __init__(self, session: str, directory: Path, total: int) -> None:
+        self._session, self._directory = session, directory
         self._total = total
         self.started = monotonic()
         self.counts: Counter[str] = Counter()
         self.results: dict[int, BenchmarkResult] = {}
         self.failures: dict[int, BenchmarkFailure] = {}
-        self._linked: dict[Path, str] = {}
 
     def add(self, job: Job, outcome: Outcome) -> None:
         self.counts[outcome.state] += 1
@@ -173,9 +182,6 @@ class Summary:
 
     def write(self, data: Mapping[str, Any]) -> None:
         write_atomic(self._directory / SUMMARY, dump(data, pretty=True))
-        if self._directory.parent == self._root:
-            for result in self.results.values():
-                self._link(Path(result.result_dir))
 
     def _result(self, result: BenchmarkResult) -> dict[str, Any]:
         return {
@@ -203,14 +209,35 @@ class Summary:
     def _relative(self, directory: Path) -> str:
         return os.path.relpath(directory, self._directory)
 
-    def _link(self, result_dir: Path) -> None:
-        """Show the results in the execution's own directory as well, in the same tree."""
-        link = self._directory / result_dir.relative_to(self._root)
-        if link.parent not in self._linked:
+
+class ResultLinks:
+    """Shows results in the directory of the execution too, in the same tree."""
+
+    def __init__(self, directory: Path, root: Path) -> None:
+        self._directory, self._root = directory, root
+        self._tops: dict[str, str] = {}
+        self._parents: dict[Path, str] = {}
+
+    def add(self, result_dir: Path) -> None:
+        model, *rest = result_dir.relative_to(self._root).parts
+        if model not in self._tops:
+            self._tops[model] = self._free(model)
+        link = self._directory.joinpath(self._tops[model], *rest)
+        if link.parent not in self._parents:
             link.parent.mkdir(parents=True, exist_ok=True)
-            self._linked[link.parent] = os.path.relpath(result_dir.parent, link.parent)
+            self._parents[link.parent] = os.path.relpath(result_dir.parent, link.parent)
         with suppress(FileExistsError):
-            link.symlink_to(f"{self._linked[link.parent]}/{result_dir.name}")
+            link.symlink_to(f"{self._parents[link.parent]}/{result_dir.name}")
+
+    def _free(self, name: str) -> str:
+        """A model's name, or one like it if the session has something of its own under that name."""
+        while self._is_taken(name):
+            name = f"_{name}"
+        return name
+
+    def _is_taken(self, name: str) -> bool:
+        path = self._directory / name
+        return name in RESERVED or name in self._tops.values() or path.is_file() or (path / RECORD).exists()
 
 
 def _names(stub: BenchmarkStub) -> dict[str, Any]:

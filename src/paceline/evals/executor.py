@@ -14,21 +14,25 @@ from paceline.evals.books import Books, open_books
 from paceline.evals.configs import AdapterConfig, BenchmarkConfig, BenchmarkStub, ModelConfig
 from paceline.evals.costs import Costs
 from paceline.evals.devices import DevicePool, DeviceState, device_names
-from paceline.evals.execution import Summary, stub_record
+from paceline.evals.execution import ResultLinks, Summary, stub_record
 from paceline.evals.faults import Clocks, FaultClass, RetryPolicy
 from paceline.evals.interfaces import Adapter, GenerationSpec, ModelSpec, StubScheduler
 from paceline.evals.interrupts import DRAIN, Interrupts
-from paceline.evals.jobs import Fault, Job, Outcome
+from paceline.evals.jobs import Fault, Job, Maker, Outcome, stored_outcome
 from paceline.evals.keys import content_key
+from paceline.evals.late_records import write_late_records
 from paceline.evals.launch import Berth, Launcher, LocalLauncher
 from paceline.evals.planning import Matrix, make_stubs
-from paceline.evals.progress import ExecutionProgress
+from paceline.evals.progress import ExecutionProgress, Pace
 from paceline.evals.registry import EvalError, find, import_path
 from paceline.evals.results import ExecutionResults
 from paceline.evals.slots import SlotFiles
 from paceline.evals.stub_files import read_attempts, read_marker
 from paceline.evals.supervisor import Supervisor
+from paceline.evals.workers import WorkerSeat
 from paceline.model import Record
+from paceline.record.events import first_start
+from paceline.record.layout import EVENTS, GPU_STATS, WORKERS
 from paceline.run.gpu import gpu_collectors
 
 _FAULTS = frozenset(fault.value for fault in FaultClass)
@@ -143,6 +147,10 @@ class BenchmarkExecutor:
             results = _Run(self, matrix, stubs, pool, scheduler, kept).go()
         for export in exporters:
             export(results, results.directory)
+        if results.directory.parent == self.base_result_dir:
+            links = ResultLinks(results.directory, self.base_result_dir)
+            for result in results.individual_results:
+                links.add(Path(result.result_dir))
         return results
 
     def check(self, matrix: Matrix) -> tuple[DevicePool, StubScheduler, Sequence[Exporter]]:
@@ -182,11 +190,13 @@ class _Run:
         self._pool, self._scheduler = pool, scheduler
         self._books = books
         self._costs = Costs(executor.base_result_dir)
-        self._jobs = make_jobs(matrix, stubs, self._costs, books.session)
+        self._jobs = make_jobs(matrix, stubs, self._costs, _maker(books))
+        self._pace = Pace({job.number: job.expected_s for job in self._jobs})
         self._interrupts = Interrupts()
-        self._summary = Summary(books.session, books.directory, executor.base_result_dir, len(stubs))
+        self._summary = Summary(books.session, books.directory, len(stubs))
         self._slots = SlotFiles(books.directory)
         self._running_since = monotonic()
+        self._killed_sessions: tuple[Path, ...] = ()
         self._keys: dict[str, int | str] = {str(name): name for name in executor.gpu_ids}
 
     def go(self) -> ExecutionResults:
@@ -204,14 +214,15 @@ class _Run:
                 pending.append(job)
                 continue
             # This very session made it, and was ended before it could write the record: it does so now.
-            is_ours = (
-                marker.facts.get("session") == self._books.session
-                and job.stub.key not in self._books.recorded
-            )
-            seconds = float(marker.facts.get("execution_time_s") or 0.0)
-            state: Any = "completed" if is_ours else "skipped"
-            job.outcome = Outcome(state=state, facts=marker.facts, seconds=seconds)
+            is_ours = job.maker.made(marker.facts) and job.stub.key not in self._books.recorded
+            job.attempt = int(marker.facts.get("attempt") or 1)
+            job.outcome = stored_outcome(marker.facts, "completed" if is_ours else "skipped")
             self.ended(job, job.outcome)
+        late = write_late_records((job for job in self._jobs if job.outcome is not None), self._books)
+        self._killed_sessions = late.sessions
+        for record in late.records:
+            if self._executor._on_record is not None:
+                self._executor._on_record(record)
         return pending
 
     def _supervise(self, pending: Sequence[Job], interrupts: Interrupts) -> tuple[float, float]:
@@ -243,7 +254,7 @@ class _Run:
         with ExitStack() as stack:
             stack.callback(launcher.close)
             for collector in gpu_collectors(
-                self._books.directory / "gpustats.csv", self._options.gpu_stats_interval_s
+                self._books.directory / GPU_STATS, self._options.gpu_stats_interval_s
             ):
                 stack.enter_context(collector)
             supervisor.run()
@@ -262,7 +273,7 @@ class _Run:
         self._summary.write(data)
         counts = {state: data[state] for state in ("completed", "skipped", "failed", "cancelled")}
         self._books.events.write(self._books.last_event, interrupted=interrupted, counts=counts)
-        self._tell_progress({})
+        self._tell_progress()
         results, failures = self._summary.results, self._summary.failures
         return ExecutionResults(
             execution_summary=data,
@@ -271,6 +282,7 @@ class _Run:
             execution_time=data["execution_time"],
             directory=self._books.directory,
             interrupted=interrupted,
+            killed_sessions=self._killed_sessions,
         )
 
     def _mask(self, fault: Fault) -> Fault:
@@ -287,33 +299,30 @@ class _Run:
 
     def ended(self, job: Job, outcome: Outcome) -> None:
         self._summary.add(job, outcome)
+        self._pace.end(job.number, ran=outcome.state in ("completed", "failed"))
+        self._costs.note(job.stub, job.model_key, outcome.facts)
         if outcome.state == "skipped":
             return
         record = stub_record(self._books.session, job, outcome, self._books.environment)
         if not self._books.keep(record):
             self._interrupts.ask(DRAIN)
-        if outcome.state == "completed":
-            self._costs.note(job.stub, job.model_key, outcome.facts)
 
     def changed(self, supervisor: Supervisor) -> None:
         self._slots.show(self._pool, supervisor.workers.values())
+        self._tell_progress(list(supervisor.workers.values()))
+
+    def _tell_progress(self, workers: Sequence[WorkerSeat] = ()) -> None:
         if self._executor._on_progress is None:
             return
         current: dict[int | str, str] = {}
-        for worker in supervisor.workers.values():
-            if worker.lease is not None:
+        shares: list[tuple[int, float]] = []
+        for worker in workers:
+            if (lease := worker.lease) is not None:
                 key = self._keys.get(worker.device.id, worker.device.id)
-                text = f"{worker.lease.job.stub.name} ({worker.lease.known}/{worker.lease.total})"
+                text = f"{lease.job.stub.name} ({lease.known}/{lease.total})"
                 current[key] = f"{current[key]}; {text}" if key in current else text
-        self._tell_progress(current)
-
-    def _tell_progress(self, current: Mapping[int | str, str]) -> None:
-        if self._executor._on_progress is None:
-            return
-        counts = self._summary.counts
-        done = counts["completed"] + counts["failed"]
-        left = len(self._jobs) - sum(counts.values())
-        elapsed = monotonic() - self._running_since
+                shares.append((lease.job.number, lease.known / max(1, lease.total)))
+        counts, elapsed = self._summary.counts, monotonic() - self._running_since
         progress = ExecutionProgress(
             total_stubs=len(self._jobs),
             skipped_stubs=counts["skipped"],
@@ -322,14 +331,14 @@ class _Run:
             cancelled_stubs=counts["cancelled"],
             current_executions=current,
             elapsed_s=elapsed,
-            eta_s=elapsed / done * left if done else None,
+            eta_s=self._pace.eta_s(elapsed, shares),
         )
         self._executor._on_progress(progress)
 
 
 def make_launcher(on: str | None, books: Books) -> Launcher:
     """Workers on this machine, or on the nodes of the Ray cluster at an address."""
-    log_dir = books.directory / "workers"
+    log_dir = books.directory / WORKERS
     if on is None or on == "local":
         return LocalLauncher(log_dir, books.secret_names)
     from paceline.evals.ray_launch import RayLauncher
@@ -337,7 +346,13 @@ def make_launcher(on: str | None, books: Books) -> Launcher:
     return RayLauncher(log_dir, on, books.secret_names)
 
 
-def make_jobs(matrix: Matrix, stubs: Sequence[BenchmarkStub], costs: Costs, session: str) -> list[Job]:
+def _maker(books: Books) -> Maker:
+    """The session of these books, as the results that it makes tell of it."""
+    began = first_start(books.directory / EVENTS).get("time", "")
+    return Maker(session=books.session, started_at=str(began), directory=str(books.directory))
+
+
+def make_jobs(matrix: Matrix, stubs: Sequence[BenchmarkStub], costs: Costs, maker: Maker) -> list[Job]:
     """Stubs as the supervisor takes them, with what is known of their length, size and earlier faults."""
     adapter: type[Adapter] = find("eval_adapters", matrix.adapter.adapter_name)
     sizes: dict[str, int] = {}
@@ -350,7 +365,8 @@ def make_jobs(matrix: Matrix, stubs: Sequence[BenchmarkStub], costs: Costs, sess
             number=number,
             stub=stub,
             model_key=model_key,
-            payload={"session": session, **_payload(stub, model_key, adapter)},
+            payload={"maker": maker.facts(), **_payload(stub, model_key, adapter)},
+            maker=maker,
             expected_s=costs.expected_s(stub),
             memory_bytes=sizes[model_key],
         )
@@ -378,6 +394,7 @@ def _memory_bytes(adapter: type[Adapter], stub: BenchmarkStub, peak_bytes: int |
         generation_kwargs=stub.content["generation_kwargs"],
         request_kwargs=stub.content["request_kwargs"],
         seed=stub.content["seed"],
+        batch_size=stub.adapter_config.batch_size,
     )
     return adapter.estimate_memory_bytes(spec, generation) or 0
 

@@ -1,6 +1,7 @@
 """What goes wrong with a stub, by class, and how often each class is tried again."""
 
 import errno
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -61,16 +62,51 @@ _NETWORK_ERRNOS = frozenset(
 )
 
 
+# Of packages that are not imported for this; the errors of a download are wrapped in others by who asked for it.
+_NETWORK_TYPES = frozenset(
+    {
+        "requests.exceptions.ConnectionError",
+        "requests.exceptions.Timeout",
+        "requests.exceptions.ChunkedEncodingError",
+        "httpx.TransportError",
+        "aiohttp.client_exceptions.ClientConnectionError",
+    }
+)
+_OFFLINE = "OfflineModeIsEnabled"
+"""The hub's error, a `ConnectionError`, for a user who forbids all connections: it will not go away."""
+_BUSY_STATUSES = frozenset({408, 425, 429})
+_SERVER_FAULT = 500
+
+
 def classify(error: BaseException) -> FaultClass:
-    """The class of an exception by its type, never by its words."""
-    names = {kind.__name__ for kind in type(error).__mro__}
-    if isinstance(error, MemoryError) or "OutOfMemoryError" in names:
+    """The class of an exception by its type and the types of its causes, never by its words."""
+    chain = list(_causes(error))
+    kinds = [kind for one in chain for kind in type(one).__mro__]
+    if isinstance(error, MemoryError) or any(kind.__name__ == "OutOfMemoryError" for kind in kinds):
         return FaultClass.OUT_OF_MEMORY
+    if any(kind.__name__ == _OFFLINE for kind in kinds):
+        return FaultClass.ERROR
+    return FaultClass.NETWORK if any(map(_is_network, chain)) else FaultClass.ERROR
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception, and what it was raised from."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__
+
+
+def _is_network(error: BaseException) -> bool:
     if isinstance(error, TransientFault | ConnectionError | TimeoutError):
-        return FaultClass.NETWORK
+        return True
     if isinstance(error, OSError) and error.errno in _NETWORK_ERRNOS:
-        return FaultClass.NETWORK
-    return FaultClass.ERROR
+        return True
+    if any(f"{kind.__module__}.{kind.__qualname__}" in _NETWORK_TYPES for kind in type(error).__mro__):
+        return True
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    return isinstance(status, int) and (status >= _SERVER_FAULT or status in _BUSY_STATUSES)
 
 
 def kernel_oom_kills() -> int:

@@ -139,6 +139,8 @@ class GenerationSpec:
     generation_kwargs: Mapping[str, Any] = field(default_factory=dict)
     request_kwargs: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
+    batch_size: int = 1
+    """How many contexts are handed over at once, for those who estimate what that takes."""
 
 
 class Adapter(Protocol):

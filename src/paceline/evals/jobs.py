@@ -39,6 +39,46 @@ class Outcome:
     load_s: float = 0.0
 
 
+def stored_outcome(facts: Mapping[str, Any], state: State) -> Outcome:
+    """How a stub ended earlier, by what its marker tells."""
+    return Outcome(
+        state=state,
+        facts=facts,
+        started_at=str(facts.get("started_at") or ""),
+        seconds=float(facts.get("execution_time_s") or 0.0),
+        load_s=float(facts.get("load_s") or 0.0),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maker:
+    """The session whose worker made a result; its name may be given again, and its directory be moved."""
+
+    session: str
+    started_at: str
+    directory: str
+
+    def facts(self) -> dict[str, str]:
+        """As the completion marker has it."""
+        return {
+            "session": self.session,
+            "session_started_at": self.started_at,
+            "session_dir": self.directory,
+        }
+
+    def made(self, facts: Mapping[str, Any]) -> bool:
+        """Whether a result is of this session."""
+        told = facts.get("session"), facts.get("session_started_at")
+        return told == (self.session, self.started_at)
+
+
+def maker_of(facts: Mapping[str, Any]) -> Maker:
+    """Who made a result, as far as its marker tells."""
+    names = ("session", "session_started_at", "session_dir")
+    session, started_at, directory = (str(facts.get(name) or "") for name in names)
+    return Maker(session=session, started_at=started_at, directory=directory)
+
+
 @dataclass(slots=True, kw_only=True)
 class Job:
     """A stub that is to run; the supervisor alone changes it."""
@@ -48,6 +88,7 @@ class Job:
     model_key: str
     payload: Mapping[str, Any]
     """What a worker is told besides the number of the lease."""
+    maker: Maker
     expected_s: float | None = None
     memory_bytes: int = 0
     alone: bool = False

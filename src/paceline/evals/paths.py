@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 
 from paceline.evals.registry import EvalError
+from paceline.record.layout import is_session
 
 SPEC = "spec.json"
 _OTHER = re.compile(r"[^\w.+=,@\[\]()]", re.ASCII)
@@ -39,6 +40,10 @@ class Places:
 
     def find(self, path: Path, key: str) -> Path:
         """The plain path, or the one with the key's first letters if another content has the plain one."""
+        if is_session(self._root / path.parts[0]):
+            raise EvalError(
+                f"{self._root / path.parts[0]} is a session, where no results can lie: choose another base_result_dir"
+            )
         suffixed = path.with_name(f"{path.name}-{key[:8]}")
         owners = {candidate: self._owner(candidate) for candidate in (path, suffixed)}
         for candidate, owner in owners.items():

@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Any
 
 from paceline.evals.interfaces import EvalBenchmark, Prediction, Sample, Scores
+from paceline.evals.keys import files_sha256
 from paceline.evals.registry import EvalError, find, make_benchmark
 from paceline.evals.stub_files import (
     DONE,
     METRICS,
     RAW,
+    Busy,
     PredictionLog,
+    owned,
     read_marker,
     read_spec,
     write_marked,
@@ -109,6 +112,29 @@ def score_again(directory: Path, *, data_dir: str | None = None) -> dict[str, An
     spec = read_spec(directory)
     if spec is None:
         raise EvalError(f"no stub in {directory}: give a directory with a spec.json")
+    try:
+        with owned(directory):
+            return _score_again(directory, spec, _same_data(directory, spec, data_dir))
+    except Busy:
+        raise EvalError(f"{directory} is being worked on: wait until that has ended") from None
+
+
+def _same_data(directory: Path, spec: Mapping[str, Any], given: str | None) -> str | None:
+    """Where the local files are that the stub asked about: answers to other questions are not to be scored."""
+    wanted = spec["content"]["benchmark"]["data"]["files_sha256"]
+    if wanted is None:
+        if given is not None:
+            raise EvalError(f"{directory} was made without local data: leave out --data-dir")
+        return None
+    place = given or spec.get("data_dir")
+    if place is None or not Path(place).exists():
+        raise EvalError(f"the data of {directory} is not at {place}: tell by --data-dir where it is now")
+    if files_sha256(Path(place)) != wanted:
+        raise EvalError(f"{place} is not the data that {directory} was made of: run it again")
+    return place
+
+
+def _score_again(directory: Path, spec: Mapping[str, Any], data_dir: str | None) -> dict[str, Any]:
     content = spec["content"]
     name = content["benchmark"]["name"]
     kind = find("eval_benchmarks", name)

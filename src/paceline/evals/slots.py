@@ -13,8 +13,8 @@ from paceline.evals.workers import WorkerSeat
 from paceline.record.atomic import write_all, write_atomic
 from paceline.record.codec import dump, load
 from paceline.record.events import utc_now
+from paceline.record.layout import SLOT_REQUESTS, SLOTS
 
-SLOTS, REQUESTS = "slots.json", "slots.requests.jsonl"
 _LOOK_EVERY_S = 0.5
 _SHOW_EVERY_S = 1.0
 
@@ -34,7 +34,7 @@ class SlotFiles:
             return ()
         self._looked_at = now
         try:
-            with (self._directory / REQUESTS).open("rb") as file:
+            with (self._directory / SLOT_REQUESTS).open("rb") as file:
                 file.seek(self._read_bytes)
                 data = file.read()
         except OSError:
@@ -106,7 +106,7 @@ def read_slots(directory: Path) -> list[dict[str, Any]]:
 def ask(directory: Path, do: str, devices: Iterable[str]) -> None:
     """Ask a running execution to add or remove devices."""
     names = [name if name.startswith("cpu:") else device_names([name])[0] for name in devices]
-    fd = os.open(directory / REQUESTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+    fd = os.open(directory / SLOT_REQUESTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
     try:
         for name in names:
             write_all(fd, dump({"do": do, "device": name}) + b"\n")

@@ -7,16 +7,16 @@ from typing import Any
 
 from paceline.evals.attention_config import attention_from_content
 from paceline.evals.configs import AdapterConfig, BenchmarkStub
-from paceline.evals.execution import SUMMARY
 from paceline.evals.registry import EvalError
 from paceline.evals.results import BenchmarkResult
 from paceline.evals.stub_files import PREDICTIONS, read_marker, read_spec
 from paceline.record.codec import load
+from paceline.record.layout import EVENTS, SUMMARY
 
 
 def find_execution(place: Path, *, finished: bool = True) -> Path:
     """The execution at a path, or the newest one of the results directory at it."""
-    wanted = SUMMARY if finished else "events.jsonl"
+    wanted = SUMMARY if finished else EVENTS
     if (place / wanted).is_file():
         return place
     found = sorted(place.glob(f"execution_*/{wanted}"), key=lambda path: path.parent.name)

@@ -8,9 +8,12 @@ DONE.json          written last, with the size and hash of the others: only with
 attempts.jsonl     what went wrong on the way, a line for each attempt that did not end well
 """
 
+import errno
+import fcntl
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +33,29 @@ PREDICTIONS, RAW, METRICS, DONE, ATTEMPTS = (
     "attempts.jsonl",
 )
 _MARKED = (SPEC, PREDICTIONS, RAW, METRICS)
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF})
+"""From file systems that lock no directories."""
+
+
+class Busy(Exception):
+    """Another process works in the stub's directory."""
+
+
+@contextmanager
+def owned(directory: Path) -> Iterator[None]:
+    """Keep other processes out of a stub's directory; the kernel lets go of it however this one ends."""
+    fd = os.open(directory, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Busy from None
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+        yield
+    finally:
+        os.close(fd)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +66,11 @@ class Marker:
     facts: Mapping[str, Any]
 
 
-def write_spec(directory: Path, key: str, content: Mapping[str, Any]) -> None:
+def write_spec(directory: Path, key: str, content: Mapping[str, Any], data_dir: str | None = None) -> None:
     """Take a directory for a stub; written before anything else, so that every file has an owner."""
     owner = read_spec(directory)
     if owner is None:
-        spec = {"key": key, "created_at": utc_now(), "content": content}
+        spec = {"key": key, "created_at": utc_now(), "data_dir": data_dir, "content": content}
         write_atomic(directory / SPEC, dump_plain(spec, pretty=True))
     elif owner["key"] != key:
         raise EvalError(f"another execution has taken {directory} meanwhile: run this one again")

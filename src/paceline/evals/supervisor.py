@@ -292,7 +292,7 @@ class Supervisor:
             details = {name: message[name] for name in ("phase", "error_type", "traceback")}
             fault = worker.fault(FaultClass(message["class"]), message["message"], **details)
         elif kind == "done":
-            self._complete(worker, message["facts"], is_again=bool(message.get("again")))
+            self._complete(worker, message["facts"])
         worker.lease = None
         self.busy_s += monotonic() - lease.started
         if kind == "busy":
@@ -305,7 +305,7 @@ class Supervisor:
                 worker.stop()  # what an exception leaves on a device is not to be built upon
             self._blame(job, fault)
 
-    def _complete(self, worker: WorkerSeat, facts: Mapping[str, Any], *, is_again: bool = False) -> None:
+    def _complete(self, worker: WorkerSeat, facts: Mapping[str, Any]) -> None:
         lease = worker.lease
         assert lease is not None
         worker.device.faults_in_a_row = 0
@@ -313,7 +313,8 @@ class Supervisor:
         peak = facts.get("peak_memory_bytes")
         if peak:
             self._correct_memory(lease.job.model_key, int(peak))
-        state: Any = "skipped" if is_again and lease.job.attempt == 1 else "completed"
+        # Another execution may have been at the same stub, and is the one to record it.
+        state: Any = "completed" if lease.job.maker.made(facts) else "skipped"
         outcome = Outcome(
             state=state, facts=facts, started_at=lease.started_at, seconds=seconds, load_s=lease.load_s
         )

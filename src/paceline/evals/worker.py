@@ -1,7 +1,5 @@
 """The process that runs stubs, one after the other, on one device; what it knows is on disk or told to the parent."""
 
-import errno
-import fcntl
 import os
 import select
 import socket
@@ -9,7 +7,6 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -27,21 +24,16 @@ from paceline.evals.interfaces import (
 )
 from paceline.evals.registry import find, make_benchmark
 from paceline.evals.scoring import load_samples, score, write_scores
-from paceline.evals.stub_files import PredictionLog, read_marker, write_marker, write_spec
+from paceline.evals.stub_files import Busy, PredictionLog, owned, read_marker, write_marker, write_spec
 from paceline.evals.wire import Wire
+from paceline.record.events import utc_now
 
 PROGRESS_EVERY_S = 0.05
 _KEPT_SUBSETS = 64
-_NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF})
-"""From file systems that lock no directories."""
 
 
 class Paused(Exception):
     """The parent asked to stop after the current sample."""
-
-
-class Busy(Exception):
-    """Another process works in the stub's directory."""
 
 
 class Worker:
@@ -55,6 +47,7 @@ class Worker:
         self._attention: Any = ()
         self._benchmarks: dict[str, EvalBenchmark] = {}
         self._samples: dict[str, list[Sample]] = {}
+        self._load_s = 0.0
         self._told_at = 0.0
         self._phase = ""
 
@@ -97,12 +90,12 @@ class Worker:
 
     def _run(self, lease: Mapping[str, Any]) -> dict[str, Any]:
         directory, key, content = Path(lease["directory"]), lease["key"], lease["content"]
-        started = time.monotonic()
+        started, started_at = time.monotonic(), utc_now()
         directory.mkdir(parents=True, exist_ok=True)
-        with _owned(directory):
+        with owned(directory):
             if (done := read_marker(directory, key)) is not None:
-                return {"t": "done", "facts": done.facts, "again": True}
-            write_spec(directory, key, content)
+                return {"t": "done", "facts": done.facts}
+            write_spec(directory, key, content, lease["data_dir"])
             benchmark, samples = self._load_samples(lease)
             log = PredictionLog(directory, samples)
             try:
@@ -114,7 +107,7 @@ class Worker:
                 log.close()
             metrics = write_scores(directory, samples, log.known, score(benchmark, samples, log.known))
             facts = self._facts(lease, samples, log, asked, time.monotonic() - started)
-            facts["metrics"] = metrics
+            facts |= {"metrics": metrics, "started_at": started_at, "load_s": self._load_s}
             write_marker(directory, key, facts)
         return {"t": "done", "facts": facts}
 
@@ -137,7 +130,7 @@ class Worker:
             "peak_memory_bytes": self._adapter.peak_memory_bytes() if self._adapter else None,
             "attempt": lease["attempt"],
             "device": lease["device"],
-            "session": lease["session"],
+            **lease["maker"],
         }
 
     def _load_samples(self, lease: Mapping[str, Any]) -> tuple[EvalBenchmark, list[Sample]]:
@@ -161,10 +154,9 @@ class Worker:
     def _generate(self, lease: Mapping[str, Any], samples: Sequence[Sample], log: PredictionLog) -> int:
         """Ask what has no answer yet; how many that was."""
         missing = [sample for sample in samples if sample.id not in log.known]
-        total, load_s = len(samples), 0.0
-        if missing:
-            load_s = self._prepare(lease)
-        begun = {"t": "begun", "lease": lease["lease"], "load_s": load_s}
+        total = len(samples)
+        self._load_s = self._prepare(lease) if missing else 0.0
+        begun = {"t": "begun", "lease": lease["lease"], "load_s": self._load_s}
         self._wire.send({**begun, "total": total, "known": total - len(missing)})
         self._told_at = time.monotonic()
         if not missing:
@@ -239,23 +231,6 @@ def _generation(content: Mapping[str, Any]) -> GenerationSpec:
 
 def _batches(groups: Sequence[ContextGroup], size: int) -> Iterator[Sequence[ContextGroup]]:
     return (groups[start : start + size] for start in range(0, len(groups), size))
-
-
-@contextmanager
-def _owned(directory: Path) -> Iterator[None]:
-    """Keep other processes out of a stub's directory; the kernel lets go of it however this one ends."""
-    fd = os.open(directory, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Busy from None
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
-        yield
-    finally:
-        os.close(fd)
 
 
 def _first_line(error: BaseException) -> str:

@@ -9,7 +9,7 @@ from paceline.history.session_info import SessionInfo, session_id
 from paceline.model import Record
 from paceline.record import codec, layout
 from paceline.record.directory import SessionDir, sessions
-from paceline.record.events import read_events
+from paceline.record.events import first_start
 from paceline.record.packages import PACKAGES
 
 _KEPT_FACTS = ("run_reason", "viewer_url", "command_line")
@@ -59,9 +59,8 @@ def _session_info(path: Path, environment: Mapping[str, Any], place: str) -> Ses
 
 def _started(path: Path) -> tuple[str, str]:
     """Name and start by the first event; a directory may have been renamed since."""
-    for event in read_events(path / layout.EVENTS):
-        if event.get("event") == "session_started":
-            return str(event.get("session", path.name)), str(event.get("time", ""))
+    if start := first_start(path / layout.EVENTS):
+        return str(start.get("session", path.name)), str(start.get("time", ""))
     starts = (record.started_at for record in _records(path))
     return path.name, min((start for start in starts if start), default="")
 

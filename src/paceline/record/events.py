@@ -10,6 +10,7 @@ from paceline.record.codec import dump_plain, load, plain
 from paceline.record.masking import mask_event
 from paceline.record.redact import Redactor
 
+SESSION_STARTED, SESSION_FINISHED = "session_started", "session_finished"
 RUN_STARTED, RUN_ENDED = "run_started", "run_ended"
 """Around every command, with the mark that its processes carry: what a killed runner left is found by these."""
 
@@ -85,3 +86,13 @@ def read_events(path: Path) -> Iterator[dict[str, Any]]:
                 continue
             if isinstance(event, dict):
                 yield event
+
+
+def first_start(path: Path) -> dict[str, Any]:
+    """The event that a session began with: by its time the session is known, wherever its directory is now."""
+    return next((event for event in read_events(path) if event.get("event") == SESSION_STARTED), {})
+
+
+def session_events(path: Path) -> list[dict[str, Any]]:
+    """The events that tell of the session as a whole: each start of it, and each end that was seen."""
+    return [event for event in read_events(path) if str(event.get("event")).startswith("session_")]

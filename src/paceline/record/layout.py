@@ -17,6 +17,10 @@ _PLANNED = ("config.yaml", "plan.json", "environment.json", PACKAGES, CONDA)
 EVENTS = "events.jsonl"
 _REPORTED = (EVENTS, "report.json", "report.md", "junit.xml")
 SESSION_FILES = (*_PLANNED, *_REPORTED, LOCK, RESERVE, SENT)
+WORKERS, GPU_STATS, SUMMARY = "workers", "gpustats.csv", "execution_summary.json"
+SLOTS, SLOT_REQUESTS, RESULTS_TABLE = "slots.json", "slots.requests.jsonl", "results.csv"
+EVALS_FILES = (WORKERS, GPU_STATS, SUMMARY, SLOTS, SLOT_REQUESTS, RESULTS_TABLE)
+"""What the evals of a session keep beside its entries."""
 DATA_SETUP = "data_setup"
 RECORD, RESULTS, OUTPUT = "record.json", "results.jsonl", "stdouterr.log"
 LOGS, ARTIFACTS, BENCHMARK_RESULTS, SCRATCH = "logs", "artifacts", "benchmark_results", "scratch"
@@ -25,7 +29,8 @@ ENTRY_FILES = (RECORD, RESULTS, OUTPUT, "resources.csv", "gpustats.csv")
 ENTRY_DIRS = (LOGS, ARTIFACTS, BENCHMARK_RESULTS, SCRATCH, RAY_CLUSTER, ATTEMPTS)
 
 MAX_NAME_BYTES = 120
-_RESERVED = frozenset({*SESSION_FILES, DATA_SETUP})
+RESERVED = frozenset({*SESSION_FILES, *EVALS_FILES, DATA_SETUP})
+"""What no entry's directory is called, whatever the entry's name is."""
 _PLAIN_NAME = re.compile(r"[\w+=,@\[\]-][\w.+=,@\[\]-]*")
 _OTHER_CHARACTERS = re.compile(r"[^\w.+=,@\[\]-]")
 _MOVED_LABEL = re.compile(r"attempt-(\d+)")
@@ -33,7 +38,7 @@ _MOVED_LABEL = re.compile(r"attempt-(\d+)")
 
 def safe_name(name: str) -> str:
     """A directory name for a case; one that had to be changed ends with a hash. Upper and lower case stay."""
-    plain = _PLAIN_NAME.fullmatch(name) and name not in _RESERVED and unicodedata.is_normalized("NFC", name)
+    plain = _PLAIN_NAME.fullmatch(name) and name not in RESERVED and unicodedata.is_normalized("NFC", name)
     if plain and len(name.encode()) <= MAX_NAME_BYTES:
         return name
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]

@@ -5,8 +5,8 @@ import json
 import os
 import secrets
 import socket
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from errno import ENOLCK, EOPNOTSUPP
 from pathlib import Path
 from typing import Any
@@ -87,6 +87,20 @@ def clear_stale(session_dir: Path) -> None:
     if _try_lock(fd):  # Else a runner took the session up just now, and its name must stay.
         os.ftruncate(fd, 0)
     os.close(fd)
+
+
+@contextmanager
+def unchanged_time(session_dir: Path) -> Iterator[None]:
+    """Leaves the time of a session's lock as it was: by it the newest session is known."""
+    with suppress(OSError):
+        status = (session_dir / LOCK).stat()
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                os.utime(session_dir / LOCK, ns=(status.st_atime_ns, status.st_mtime_ns))
+        return
+    yield
 
 
 def _was_abandoned(session_dir: Path) -> bool:

@@ -7,14 +7,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 from paceline.errors import PacelineError, SessionError
 from paceline.model import Finding, Report, SinkSpec, Status
 from paceline.record import codec
 from paceline.record.directory import SessionDir
-from paceline.record.events import read_events
-from paceline.record.layout import EVENTS, LOCK, OUTBOX
+from paceline.record.events import SESSION_FINISHED, session_events
+from paceline.record.layout import EVENTS, OUTBOX
+from paceline.record.lock import unchanged_time
 from paceline.record.redact import secret_values
 from paceline.sinks.delivery import Delivery, Post, wait_for
 from paceline.sinks.ledger import Ledger, Standing, standing, wanted_calls
@@ -84,7 +84,7 @@ def _taken(session_dir: Path) -> Iterator[Outbox]:
     if not outbox.exists:
         raise SessionError(f"session {session_dir.name} was run without sinks: name some with --config")
     directory = SessionDir.open(session_dir)
-    with _untouched(session_dir / LOCK):
+    with unchanged_time(session_dir):
         directory.lock()
         try:
             outbox.resume()
@@ -97,26 +97,12 @@ def _taken(session_dir: Path) -> Iterator[Outbox]:
             directory.unlock()
 
 
-@contextmanager
-def _untouched(lock: Path) -> Iterator[None]:
-    """Leaves the time of a session's lock as it was: by it the newest session is known."""
-    with suppress(OSError):
-        status = lock.stat()
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                os.utime(lock, ns=(status.st_atime_ns, status.st_mtime_ns))
-        return
-    yield
-
-
 def _report_of(directory: SessionDir, stored: StoredPlan) -> Report:
     """The report of a session that had no sinks when it ended, or whose runner was killed."""
     counts: Counter[Status] = Counter(record.status for _, record in directory.stored_records())
     planned = len(stored.cases)
-    end = _last_event(directory.path)
-    ended = end.get("event") == "session_finished"
+    end = (session_events(directory.path / EVENTS) or [{}])[-1]
+    ended = end.get("event") == SESSION_FINISHED
     missing = f"{max(0, planned - counts.total()):,} of {planned:,} cases have no record"
     return Report(
         plan=stored.plan,
@@ -126,14 +112,6 @@ def _report_of(directory: SessionDir, stored: StoredPlan) -> Report:
         interrupted=bool(end.get("interrupted")),
         unfinished="" if ended else f"the runner was killed; {missing}",
     )
-
-
-def _last_event(session_dir: Path) -> dict[str, Any]:
-    """How the session was last seen: started, or at its end."""
-    last: dict[str, Any] = {}
-    for event in read_events(session_dir / EVENTS):
-        last = event if str(event.get("event")).startswith("session_") else last
-    return last
 
 
 def _findings(session_dir: Path) -> tuple[Finding, ...]:

@@ -2,19 +2,18 @@
 
 import copy
 import gc
-import json
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar
 
 from paceline.errors import MissingExtra, PacelineError
 from paceline.evals.adapters.decoding import Decoding, cut_at, next_token, read_decoding
 from paceline.evals.adapters.prompts import cut_middle, split_prompt
 from paceline.evals.adapters.weighing import weigh
+from paceline.evals.adapters.weights import check_place, estimate, find_weights
 from paceline.evals.attention import sparse
 from paceline.evals.attention_config import SparseAttentionConfig
 from paceline.evals.interfaces import (
@@ -29,7 +28,6 @@ from paceline.evals.interfaces import (
 
 _CHUNK = 1024
 """Tokens of a context that are read at once; a sparse attention needs memory for so many times all keys."""
-_MARGIN = 1.2
 
 
 @dataclass(slots=True, kw_only=True)
@@ -73,6 +71,7 @@ class HuggingFaceAdapter:
     @classmethod
     def check(cls, model: ModelSpec, generation: GenerationSpec) -> None:
         read_decoding(generation.generation_kwargs)
+        check_place(model.name)
         limit = generation.request_kwargs.get("max_context_length")
         if limit is not None and (not isinstance(limit, int) or limit < 1):
             raise PacelineError(
@@ -84,7 +83,8 @@ class HuggingFaceAdapter:
 
     @classmethod
     def estimate_memory_bytes(cls, model: ModelSpec, generation: GenerationSpec) -> int | None:
-        return _estimate(Path(model.name), generation)
+        place = find_weights(model.name, model.revision)
+        return None if place is None else estimate(place, model.model_kwargs, generation)
 
     def load(self) -> None:
         transformers, torch = _import()
@@ -349,28 +349,3 @@ def _import() -> tuple[Any, Any]:
     except ImportError as error:
         raise MissingExtra("the huggingface adapter", "evals") from error
     return transformers, torch
-
-
-def _estimate(directory: Path, generation: GenerationSpec) -> int | None:
-    """Weights as they lie on disk, and the keys and values of one context; None for a model that is elsewhere."""
-    weights = [*directory.glob("*.safetensors")] or [*directory.glob("*.bin")]
-    try:
-        config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-        weight_bytes = sum(path.stat().st_size for path in weights)
-    except (OSError, ValueError):
-        return None
-    tokens = generation.request_kwargs.get("max_context_length") or config.get("max_position_embeddings") or 0
-    return int((weight_bytes + tokens * _bytes_per_token(config)) * _MARGIN) if weight_bytes else None
-
-
-def _bytes_per_token(config: Mapping[str, Any]) -> int:
-    """Keys and values of one token in all layers, in 16 bits."""
-    heads = config.get("num_attention_heads") or 0
-    size = config.get("head_dim") or ((config.get("hidden_size") or 0) // heads if heads else 0)
-    return (
-        2
-        * 2
-        * (config.get("num_hidden_layers") or 0)
-        * (config.get("num_key_value_heads") or heads)
-        * int(size)
-    )
