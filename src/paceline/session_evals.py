@@ -1,6 +1,7 @@
 """The `evals:` section of a suite: its stubs are cases of the session, and run when its entries have."""
 
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from paceline.evals.results import ExecutionResults
 from paceline.model import Case, Report
 from paceline.run.listener import Listener
 from paceline.session import EvalsOptions, Request, load_config, prepare_with_evals, run
+from paceline.sinks.sending import queue_records
 
 
 class SuiteEvals:
@@ -48,7 +50,11 @@ class SuiteEvals:
     def run(self, names: Collection[str], books: Books) -> ExecutionResults:
         """Run the stubs of some cases as a part of a session."""
         keys = {case.fingerprint for case in self.cases if case.name in names}
-        return self._executor.run(self._matrix, books=books, keys=keys)
+        results = self._executor.run(self._matrix, books=books, keys=keys)
+        for session_dir in results.killed_sessions:
+            with suppress(SessionError):  # somebody has taken it up meanwhile, and tells its sinks
+                queue_records(session_dir)
+        return results
 
 
 def find_evals(loaded: Loaded, options: EvalsOptions) -> SuiteEvals | None:

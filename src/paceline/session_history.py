@@ -71,7 +71,7 @@ def remember_killed(session_dirs: Sequence[Path], url: str, *, by: str) -> list[
         starts = [event for event in events if event["event"] == SESSION_STARTED]
         if not (starts and starts[-1].get("history")) or events[-1]["event"] == _RECORDED:
             continue
-        fault = remember(session_dir, session_dir, url).fault
+        fault = remember(session_dir, session_dir.absolute(), url).fault
         if not fault:
             with EventLog(session_dir / EVENTS) as log:
                 log.write(_RECORDED, by=by)

@@ -127,9 +127,7 @@ def _print(comparison: "Comparison", baseline: str) -> None:
 
 @click.command("score", epilog=SCORE_EPILOG)
 @click.argument("directories", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option(
-    "--data-dir", metavar="DIR", help="Where the benchmark's local data is now, if it was moved."
-)
+@click.option("--data-dir", metavar="DIR", help="Where the benchmark's local data is now, if it was moved.")
 def score_command(directories: tuple[Path, ...], data_dir: str | None) -> int:
     """Score the predictions in stub DIRECTORIES once more, with the benchmark's scorer as it is now."""
     from paceline.evals.scoring import score_again

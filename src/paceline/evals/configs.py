@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paceline.evals.attention_config import SparseAttentionConfig
-from paceline.evals.interfaces import ModelSpec
+from paceline.evals.interfaces import GenerationSpec, ModelSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,4 +86,25 @@ def model_spec(model: ModelConfig, adapter: AdapterConfig) -> ModelSpec:
         revision=model.revision,
         model_kwargs={**(adapter.model_kwargs or {}), **(model.model_kwargs or {})},
         tokenizer_kwargs={**(adapter.tokenizer_kwargs or {}), **(model.tokenizer_kwargs or {})},
+    )
+
+
+def model_from_content(content: Mapping[str, Any]) -> ModelSpec:
+    """The model that a stub's content tells of."""
+    model = content["model"]
+    return ModelSpec(
+        name=model["name"],
+        revision=model["revision"],
+        model_kwargs=model["model_kwargs"],
+        tokenizer_kwargs=model["tokenizer_kwargs"],
+    )
+
+
+def generation_from_content(content: Mapping[str, Any], batch_size: int) -> GenerationSpec:
+    """How a stub's content wants answers made."""
+    return GenerationSpec(
+        generation_kwargs=content["generation_kwargs"],
+        request_kwargs=content["request_kwargs"],
+        seed=content["seed"],
+        batch_size=batch_size,
     )

@@ -11,12 +11,19 @@ from typing import Any
 from paceline.errors import SessionError
 from paceline.evals.attention_config import AttentionConfig
 from paceline.evals.books import Books, open_books
-from paceline.evals.configs import AdapterConfig, BenchmarkConfig, BenchmarkStub, ModelConfig
+from paceline.evals.configs import (
+    AdapterConfig,
+    BenchmarkConfig,
+    BenchmarkStub,
+    ModelConfig,
+    generation_from_content,
+    model_from_content,
+)
 from paceline.evals.costs import Costs
 from paceline.evals.devices import DevicePool, DeviceState, device_names
 from paceline.evals.execution import ResultLinks, Summary, stub_record
 from paceline.evals.faults import Clocks, FaultClass, RetryPolicy
-from paceline.evals.interfaces import Adapter, GenerationSpec, ModelSpec, StubScheduler
+from paceline.evals.interfaces import Adapter, StubScheduler
 from paceline.evals.interrupts import DRAIN, Interrupts
 from paceline.evals.jobs import Fault, Job, Maker, Outcome, stored_outcome
 from paceline.evals.keys import content_key
@@ -383,20 +390,8 @@ def _memory_bytes(adapter: type[Adapter], stub: BenchmarkStub, peak_bytes: int |
         return stub.memory_bytes
     if peak_bytes is not None:
         return peak_bytes
-    model = stub.content["model"]
-    spec = ModelSpec(
-        name=model["name"],
-        revision=model["revision"],
-        model_kwargs=model["model_kwargs"],
-        tokenizer_kwargs=model["tokenizer_kwargs"],
-    )
-    generation = GenerationSpec(
-        generation_kwargs=stub.content["generation_kwargs"],
-        request_kwargs=stub.content["request_kwargs"],
-        seed=stub.content["seed"],
-        batch_size=stub.adapter_config.batch_size,
-    )
-    return adapter.estimate_memory_bytes(spec, generation) or 0
+    generation = generation_from_content(stub.content, stub.adapter_config.batch_size)
+    return adapter.estimate_memory_bytes(model_from_content(stub.content), generation) or 0
 
 
 def _payload(stub: BenchmarkStub, model_key: str, adapter: type[Adapter]) -> dict[str, Any]:

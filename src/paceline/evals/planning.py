@@ -158,6 +158,7 @@ def _generation(matrix: Matrix) -> GenerationSpec:
         generation_kwargs=written(matrix.generation_kwargs, "generation_kwargs"),
         request_kwargs=written(matrix.request_kwargs, "request_kwargs"),
         seed=matrix.seed,
+        batch_size=matrix.adapter.batch_size,
     )
 
 

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from paceline.evals.attention_config import attention_from_content
+from paceline.evals.configs import generation_from_content, model_from_content
 from paceline.evals.faults import classify
 from paceline.evals.interfaces import (
     Adapter,
     ContextGroup,
     Device,
     EvalBenchmark,
-    GenerationSpec,
-    ModelSpec,
     Sample,
     group_by_context,
 )
@@ -161,7 +160,8 @@ class Worker:
         self._told_at = time.monotonic()
         if not missing:
             return 0
-        adapter, generation = self._adapter, _generation(lease["content"])
+        adapter = self._adapter
+        generation = generation_from_content(lease["content"], lease["batch_size"])
         assert adapter is not None
         self._phase = "generate"
         for batch in _batches(group_by_context(missing), lease["batch_size"]):
@@ -209,24 +209,10 @@ class Worker:
 
 
 def _make_adapter(lease: Mapping[str, Any]) -> Adapter:
-    model = lease["content"]["model"]
-    spec = ModelSpec(
-        name=model["name"],
-        revision=model["revision"],
-        model_kwargs=model["model_kwargs"],
-        tokenizer_kwargs=model["tokenizer_kwargs"],
-    )
+    spec = model_from_content(lease["content"])
     device = Device(name="cpu" if lease["device"].startswith("cpu") else "cuda", id=lease["device"])
     adapter: Adapter = find("eval_adapters", lease["adapter"])(spec, device)
     return adapter
-
-
-def _generation(content: Mapping[str, Any]) -> GenerationSpec:
-    return GenerationSpec(
-        generation_kwargs=content["generation_kwargs"],
-        request_kwargs=content["request_kwargs"],
-        seed=content["seed"],
-    )
 
 
 def _batches(groups: Sequence[ContextGroup], size: int) -> Iterator[Sequence[ContextGroup]]:
