@@ -1,8 +1,6 @@
 """Keys, paths and files: other content is never taken for the same, and no name leads out of the results."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -152,14 +150,6 @@ def test_attentions_that_cannot_be_are_refused() -> None:
 def test_a_dtype_is_written_by_its_name() -> None:
     dtype = type("dtype", (), {"__module__": "torch", "__str__": lambda self: "torch.bfloat16"})()
     assert written({"torch_dtype": dtype}, "model_kwargs") == {"torch_dtype": "bfloat16"}
-
-
-def test_nothing_heavy_is_imported_before_a_model_is_loaded() -> None:
-    modules = "executor, worker, comparison, stored, adapters.mock, benchmarks.mock"
-    names = [f"paceline.evals.{name.strip()}" for name in modules.split(",")]
-    program = f"import sys, {', '.join(names)}; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert not {"torch", "transformers", "ray", "pandas", "numpy"} & set(done.stdout.split())
 
 
 def test_secrets_are_not_written_down() -> None:
