@@ -161,8 +161,15 @@ sys.exit(main())
 
 
 def run_python(code: str, *words: str | Path) -> str:
-    """What a Python of its own prints."""
-    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=170)
+    """What a Python of its own prints, which finds this module too."""
+    paths = filter(None, [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        timeout=170,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

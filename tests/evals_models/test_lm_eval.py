@@ -26,6 +26,18 @@ metric_list:
   - metric: acc
   - metric: acc_norm
 """
+FILLED = """
+task: mill_filled
+dataset_path: json
+dataset_kwargs: {{data_files: {{test: {data}}}}}
+test_split: test
+output_type: multiple_choice
+doc_to_text: answer
+doc_to_choice: "{{{{['The red mill', 'The green mill', 'A mill']}}}}"
+doc_to_target: "stands at the river."
+metric_list:
+  - metric: acc
+"""
 ROWS = [{"question": f"What colour is mill {number}?", "answer": number % 3} for number in range(6)]
 
 
@@ -36,6 +48,7 @@ def tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     data.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "mill_choice.yaml").write_text(CHOICE.format(data=data))
+    (tmp_path / "tasks" / "mill_filled.yaml").write_text(FILLED.format(data=data))
     return tmp_path / "tasks"
 
 
@@ -50,20 +63,41 @@ def test_the_shipped_task_scores_what_it_is_told() -> None:
     assert list(scores.per_sample.values()) == [{"exact_match": 1.0}, {"exact_match": 0.0}]
 
 
-def test_choices_are_weighed_as_lm_eval_weighs_them(tasks: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def adapter(tmp_path: Path) -> Any:
     torch = pytest.importorskip("torch", reason="models are computed with torch")
     pytest.importorskip("transformers", reason="models come from transformers")
     from evals_models.tiny_model import build
     from paceline.evals.adapters.huggingface import HuggingFaceAdapter
 
     torch.set_num_threads(1)
+    adapter = HuggingFaceAdapter(ModelSpec(name=str(build(tmp_path / "model"))), Device(name="cpu", id="cpu"))
+    adapter.load()
+    adapter.set_attention(None)
+    return adapter
+
+
+def test_one_continuation_is_weighed_after_several_texts(tasks: Path, adapter: Any) -> None:
+    benchmark = LmEval(tasks=["mill_filled"], include_path=str(tasks))
+    samples = benchmark.load("mill_filled", data_dir=None, revision=None)
+    assert samples[0].context == "" and samples[0].lead_ins == ("The red mill", "The green mill", "A mill")
+    assert samples[0].continuations == (" stands at the river.",) * 3
+    found = {p.sample_id: p for p in adapter.generate(group_by_context(samples), GenerationSpec())}
+    wanted = [weights(adapter, lead, samples[0].continuations[:1])[0] for lead in samples[0].lead_ins]
+    assert len(set(wanted)) == 3
+    for sample in samples:
+        values = [value for value, _ in found[sample.id].extra["loglikelihoods"]]
+        assert values == pytest.approx(wanted, abs=1e-3)
+    scores = score(benchmark, samples, found)
+    right = [best(found[sample.id]) == row["answer"] for sample, row in zip(samples, ROWS, strict=True)]
+    assert scores.metrics["acc"].value == pytest.approx(sum(right) / len(right)) == pytest.approx(2 / 6)
+
+
+def test_choices_are_weighed_as_lm_eval_weighs_them(tasks: Path, adapter: Any) -> None:
     benchmark = LmEval(tasks=["mill_choice"], include_path=str(tasks))
     assert benchmark.subsets() == ("mill_choice",)
     samples = benchmark.load("mill_choice", data_dir=None, revision=None)
     assert samples[0].continuations == (" red", " green", " blue")
-    adapter = HuggingFaceAdapter(ModelSpec(name=str(build(tmp_path / "model"))), Device(name="cpu", id="cpu"))
-    adapter.load()
-    adapter.set_attention(None)
     found = {p.sample_id: p for p in adapter.generate(group_by_context(samples), GenerationSpec())}
     for sample in samples:
         assert weights(adapter, sample.context, sample.continuations) == pytest.approx(

@@ -60,6 +60,8 @@ class Sample:
     continuations: tuple[str, ...] = ()
     """Not to be answered but weighed: `Prediction.extra["loglikelihoods"]` has for each the logarithm of its
     probability, and whether greedy decoding would say it. An adapter that cannot do so raises a `PacelineError`."""
+    lead_ins: tuple[str, ...] = ()
+    """What stands between the question and each continuation and is not weighed, where that differs; else none."""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 

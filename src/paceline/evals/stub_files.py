@@ -121,7 +121,7 @@ def _checksum(path: Path) -> dict[str, Any]:
 
 
 def _asked(sample: Sample) -> "hashlib._Hash":
-    text = "\0".join((sample.context, sample.question, sample.answer_prefix))
+    text = "\0".join((sample.context, sample.question, sample.answer_prefix, *sample.lead_ins))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass"))
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from paceline.errors import MissingExtra, PacelineError
 from paceline.evals.adapters.decoding import Decoding, cut_at, next_token, read_decoding
 from paceline.evals.adapters.prompts import cut_middle, split_prompt
-from paceline.evals.adapters.weighing import weigh
+from paceline.evals.adapters.weighing import Tail, weigh
 from paceline.evals.adapters.weights import check_place, estimate, find_weights
 from paceline.evals.attention import sparse
 from paceline.evals.attention_config import SparseAttentionConfig
@@ -42,7 +42,7 @@ class _Row:
     said: list[int] = field(default_factory=list)
     done: bool = False
     seconds: float = 0.0
-    tails: list[list[int]] = field(default_factory=list)
+    tails: list[Tail] = field(default_factory=list)
     """Continuations to be weighed."""
     weighed: list[list[float | bool]] = field(default_factory=list)
     seen: float = 0.0
@@ -166,21 +166,15 @@ class HuggingFaceAdapter:
             self._tokenizer, sample, chat=chat, options=decoding.chat_template_kwargs
         )
         question = self._tokenizer(after, add_special_tokens=False)["input_ids"]
-        length = len(question)
+        tails = self._tails(sample, after, len(question))
         budget = decoding.budget(sample.max_new_tokens)
         context = self._tokenizer(before, add_special_tokens=not chat)["input_ids"]
         context = cut_middle(context, self._room(len(question) + budget, generation))
-        if not context and not question:
+        if not context and not question and not (tails and all(lead for lead, _ in tails)):
             raise PacelineError(f"sample {sample.id}: neither context nor question has a token")
         if not question:  # the model needs a token to answer on
             context, question = context[:-1], context[-1:]
         generator = torch.Generator().manual_seed(sample_seed(generation.seed, sample.id))
-        tails = [
-            self._tokenizer(after + tail, add_special_tokens=False)["input_ids"][length:]
-            for tail in sample.continuations
-        ]
-        if not all(tails):
-            raise PacelineError(f"sample {sample.id}: a continuation has no token of its own")
         return _Row(
             sample=sample,
             context=tuple(context),
@@ -189,6 +183,20 @@ class HuggingFaceAdapter:
             generator=generator,
             tails=tails,
         )
+
+    def _tails(self, sample: Sample, after: str, length: int) -> list[Tail]:
+        """Each continuation as tokens, and those of what leads to it; `length` are the tokens of the question."""
+        found = []
+        leads = sample.lead_ins or ("",) * len(sample.continuations)
+        for lead, tail in zip(leads, sample.continuations, strict=True):
+            before, whole = (
+                self._tokenizer(after + text, add_special_tokens=False)["input_ids"]
+                for text in (lead, lead + tail)
+            )
+            found.append((before[length:], whole[len(before) :]))
+        if not all(tail for _, tail in found):
+            raise PacelineError(f"sample {sample.id}: a continuation has no token of its own")
+        return found
 
     def _room(self, needed: int, generation: GenerationSpec) -> int:
         """How many tokens a context may have; one sample's own affair, so that its answer depends on no other."""

@@ -7,12 +7,15 @@ from typing import Any
 Forward = Callable[[Any, Any, Any, int], Any]
 """(ids, mask, cache, how many last places) → their scores of all tokens."""
 
+Tail = tuple[Sequence[int], Sequence[int]]
+"""The tokens that lead to a continuation, and its own."""
+
 
 def weigh(
-    forward: Forward, read: Any, mask: Any, question: Sequence[int], tails: Sequence[Sequence[int]]
+    forward: Forward, read: Any, mask: Any, question: Sequence[int], tails: Sequence[Tail]
 ) -> list[list[float | bool]]:
     """For each continuation the logarithm of its probability, and whether it is what greedy decoding would say."""
-    return [_weigh_one(forward, copy.deepcopy(read), mask, question, tail) for tail in tails]
+    return [_weigh_one(forward, copy.deepcopy(read), mask, [*question, *lead], tail) for lead, tail in tails]
 
 
 def _weigh_one(

@@ -142,19 +142,21 @@ def _by_document(task: Any) -> dict[int, list[Any]]:
 
 def _sample(label: str, requests: Sequence[Any]) -> Sample:
     first = requests[0]
-    prompts = {request.args[0] for request in requests}
-    if len(prompts) > 1 or (first.request_type == "generate_until" and len(requests) > 1):
-        raise DataError(
-            f"benchmark lm_eval: {label} asks one document in several ways, which is not supported"
-        )
     writes = first.request_type == "generate_until"
+    if writes and len(requests) > 1:
+        raise DataError(
+            f"benchmark lm_eval: {label} has a document answered several times, which is not supported"
+        )
+    prompts = tuple(request.args[0] for request in requests)
+    differ = len(set(prompts)) > 1  # as where a blank is filled in several ways, and the rest is weighed
     options = first.args[1] if writes else {}
     return Sample(
         id=f"{label}-{first.doc_id}",
-        context=first.args[0],
+        context="" if differ else first.args[0],
         question="",
         max_new_tokens=options.get("max_gen_toks") if writes else None,
         continuations=() if writes else tuple(request.args[1] for request in requests),
+        lead_ins=prompts if differ else (),
         task=label,
         extra={"doc_id": first.doc_id, "subset": label},
     )
