@@ -25,7 +25,9 @@ from paceline.evals.stub_files import append_attempt, read_marker
 from paceline.evals.workers import WorkerSeat, new_lease
 
 _TICK_S = 0.5
+"""The longest wait: requests of `paceline evals slots` come by a file, which wakes nobody."""
 _BUSY_AGAIN_S = 0.2
+"""Until a stub is tried again that another execution is at: it lets go of the directory without a word."""
 _QUARANTINE_AFTER = 5
 _REAP_S = 2.0
 """Past the end of its socket a process is gone in no time; all others wait for this."""

@@ -28,6 +28,7 @@ from paceline.evals.wire import Wire
 from paceline.record.events import utc_now
 
 PROGRESS_EVERY_S = 0.05
+"""Often enough for clocks and views; a message for each sample could cost more than the sample."""
 _KEPT_SUBSETS = 64
 
 
