@@ -326,7 +326,7 @@ def test_faults_of_downloads_are_known_by_their_types_however_wrapped() -> None:
 @pytest.mark.parametrize(
     ("module", "name", "fault"),
     [
-        ("httpx", "ConnectTimeout", FaultClass.NETWORK),
+        ("httpx2", "ConnectTimeout", FaultClass.NETWORK),
         ("huggingface_hub.errors", "OfflineModeIsEnabled", FaultClass.ERROR),
     ],
 )

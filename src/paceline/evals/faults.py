@@ -69,6 +69,7 @@ _NETWORK_TYPES = frozenset(
         "requests.exceptions.Timeout",
         "requests.exceptions.ChunkedEncodingError",
         "httpx.TransportError",
+        "httpx2.TransportError",
         "aiohttp.client_exceptions.ClientConnectionError",
     }
 )
