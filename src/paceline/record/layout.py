@@ -90,6 +90,17 @@ def run_labels(entry: Path) -> list[str]:
     return sorted(name for name in names_in(entry / ATTEMPTS) if not _MOVED_LABEL.fullmatch(name))
 
 
+def last_run_label(entry: Path) -> str:
+    """The label of the current attempt's last run; empty if it has none with a label."""
+    return max(run_labels(entry), key=_run_order, default="")
+
+
+def _run_order(label: str) -> tuple[bool, int, str]:
+    """Warm-ups come before repetitions, and the tenth after the second."""
+    kind, _, number = label.rpartition("-")
+    return kind == "repeat", int(number) if number.isdecimal() else 0, label
+
+
 def last_moved(entry: Path) -> int:
     """The highest number of an attempt that was moved aside; 0 if none was."""
     matches = (_MOVED_LABEL.fullmatch(name) for name in names_in(entry / ATTEMPTS))

@@ -14,8 +14,8 @@ from paceline.record.layout import (
     RAY_CLUSTER,
     RECORD,
     SCRATCH,
+    last_run_label,
     names_in,
-    run_labels,
 )
 
 _MOVED = f"{ATTEMPTS}/attempt-"
@@ -105,7 +105,7 @@ def _place_in_run(name: str) -> str:
 
 def restore_links(entry: Path) -> None:
     """Make the links again that a case's directory has to its latest run, where they are not there."""
-    label = max(run_labels(entry), key=_order, default="")
+    label = last_run_label(entry)
     latest = f"{ATTEMPTS}/{label}/" if label else ""
     targets = {OUTPUT: f"{latest}{LOGS}/{OUTPUT}"}
     if latest:
@@ -113,9 +113,3 @@ def restore_links(entry: Path) -> None:
     for name, target in targets.items():
         if (entry / target).exists() and not os.path.lexists(entry / name):
             (entry / name).symlink_to(target)
-
-
-def _order(label: str) -> tuple[bool, int, str]:
-    """Warm-ups come before repetitions, and the tenth after the second."""
-    kind, _, number = label.rpartition("-")
-    return kind == "repeat", int(number) if number.isdecimal() else 0, label
