@@ -5,6 +5,7 @@ import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { quantity, ticks } from './format';
 import { colour, faded, useTheme } from './theme';
+import { touches } from './touches';
 
 export interface Line {
   label: string;
@@ -59,6 +60,8 @@ interface Props {
   onView?: (from: number | undefined, to: number | undefined) => void;
   onHover?: (place: number | null, left: number, top: number) => void;
   onPick?: (place: number) => void;
+  /** Where in the chart the point held last is; null if none is, or it is out of sight. */
+  onHeld?: (held: { at: number; left: number; top: number } | null) => void;
 }
 
 const DENSE = 5000;
@@ -168,7 +171,7 @@ function options(latest: { current: Props }, width: number): uPlot.Options {
     ],
     hooks: {
       drawClear: [(u) => drawBehind(u, latest.current.plot)],
-      draw: [(u) => drawBefore(u, latest.current)],
+      draw: [(u) => drawBefore(u, latest.current), (u) => tellHeld(u, latest.current)],
       setCursor: [(u) => latest.current.onHover?.(u.cursor.idx ?? null, u.cursor.left ?? 0, u.cursor.top ?? 0)],
       setSelect: [(u) => zoomTo(u, latest)],
     },
@@ -303,7 +306,7 @@ function drawChanges(u: uPlot, plot: Plot): void {
     ctx.fillStyle = colour(change.verdict === 'better' ? 'better' : 'worse');
     const fits = x + width + 8 * devicePixelRatio < u.bbox.left + u.bbox.width;
     ctx.textAlign = fits ? 'left' : 'right';
-    ctx.fillText(change.label, x + (fits ? 4 : -4) * devicePixelRatio, u.bbox.top + (4 + row * 15) * devicePixelRatio);
+    write(ctx, change.label, x + (fits ? 4 : -4) * devicePixelRatio, u.bbox.top + (4 + row * 15) * devicePixelRatio);
     last = x + width + 8 * devicePixelRatio;
   }
   ctx.textAlign = 'left';
@@ -315,14 +318,38 @@ function drawPinned(u: uPlot, props: Props): void {
   ctx.lineWidth = 2 * devicePixelRatio;
   ctx.font = scaled(`700 ${FONT}`);
   (props.pinned ?? []).forEach((place, at) => {
-    const value = props.plot.lines.map((line) => line.values[place]).find((one) => one !== null && one !== undefined);
+    const value = valueAt(props.plot, place);
     const x = u.valToPos(props.plot.x[place], 'x', true);
-    const y = value === undefined || value === null ? u.bbox.top + u.bbox.height - 9 * devicePixelRatio : u.valToPos(value, 'y', true);
+    const y = value === undefined ? u.bbox.top + u.bbox.height - 9 * devicePixelRatio : u.valToPos(value, 'y', true);
     ctx.beginPath();
     ctx.arc(x, y, 7 * devicePixelRatio, 0, 2 * Math.PI);
     ctx.stroke();
-    ctx.fillText('AB'[at] ?? '', x + 9 * devicePixelRatio, y - 16 * devicePixelRatio);
+    write(ctx, 'AB'[at] ?? '', x + 9 * devicePixelRatio, y - 16 * devicePixelRatio);
   });
+}
+
+/** Text that can be read on top of lines. */
+function write(ctx: CanvasRenderingContext2D, text: string, x: number, y: number): void {
+  ctx.save();
+  ctx.strokeStyle = colour('card');
+  ctx.lineWidth = 4 * devicePixelRatio;
+  ctx.lineJoin = 'round';
+  ctx.strokeText(text, x, y);
+  ctx.restore();
+  ctx.fillText(text, x, y);
+}
+
+function tellHeld(u: uPlot, { plot, pinned, onHeld }: Props): void {
+  const at = pinned?.[pinned.length - 1];
+  if (!onHeld || at === undefined) return onHeld?.(null);
+  const left = u.valToPos(plot.x[at], 'x');
+  const value = valueAt(plot, at);
+  const top = value === undefined ? u.over.clientHeight - 30 : u.valToPos(value, 'y');
+  onHeld(left < 0 || left > u.over.clientWidth ? null : { at, left, top });
+}
+
+function valueAt(plot: Plot, place: number): number | undefined {
+  return plot.lines.map((line) => line.values[place]).find((one) => one !== null && one !== undefined) ?? undefined;
 }
 
 const scaled = (font: string) => font.replace('12px', `${12 * devicePixelRatio}px`);
@@ -352,7 +379,12 @@ function attach(u: uPlot, latest: { current: Props }): () => void {
     const centre = around ?? (min + max) / 2;
     show(centre - (centre - min) * factor, centre + (max - centre) * factor);
   };
+  const fingers = touches(u, show);
   const down = (event: PointerEvent) => {
+    if (fingers.down(event)) {
+      moved = true;
+      return;
+    }
     moved = false;
     pressed = { x: event.clientX, min: u.scales.x.min ?? 0, max: u.scales.x.max ?? 1 };
     if (event.shiftKey || latest.current.panning) over.setPointerCapture(event.pointerId);
@@ -361,16 +393,22 @@ function attach(u: uPlot, latest: { current: Props }): () => void {
     if (event.shiftKey || latest.current.panning) event.stopImmediatePropagation();
   };
   const move = (event: PointerEvent) => {
-    if (!pressed) return;
+    if (fingers.move(event) || !pressed) return;
     if (Math.abs(event.clientX - pressed.x) > 4) moved = true;
-    if (!(event.shiftKey || latest.current.panning)) return;
+    // A finger pans: it has a second one to zoom with.
+    if (!(event.shiftKey || latest.current.panning || (event.pointerType === 'touch' && moved))) return;
     const share = (pressed.x - event.clientX) / over.clientWidth;
     const step = (pressed.max - pressed.min) * share;
     show(pressed.min + step, pressed.max + step);
   };
-  const up = () => {
-    const place = u.cursor.idx;
-    if (pressed && !moved && place !== null && place !== undefined) latest.current.onPick?.(place);
+  const up = (event: PointerEvent) => {
+    fingers.up(event);
+    // Not the cursor's place: that of a finger follows only after this.
+    if (pressed && !moved && latest.current.plot.x.length) latest.current.onPick?.(u.posToIdx(event.clientX - over.getBoundingClientRect().left));
+    pressed = null;
+  };
+  const cancel = (event: PointerEvent) => {
+    fingers.up(event);
     pressed = null;
   };
   const wheel = (event: WheelEvent) => {
@@ -406,6 +444,7 @@ function attach(u: uPlot, latest: { current: Props }): () => void {
   over.addEventListener('pointerdown', down);
   over.addEventListener('pointermove', move);
   over.addEventListener('pointerup', up);
+  over.addEventListener('pointercancel', cancel);
   over.addEventListener('wheel', wheel, { passive: false });
   over.addEventListener('dblclick', reset);
   root.addEventListener('keydown', key);

@@ -1,12 +1,13 @@
 // Memory, CPU and GPUs while a case ran: a chart for each quantity, and a table of all of them.
 
-import { useMemo, useState } from 'preact/hooks';
-import { Chart, type Plot } from './chart';
+import { useMemo } from 'preact/hooks';
+import { Chart, type Plot, type View } from './chart';
 import { list, numbers, type Packed } from './data';
 import { saveCsv, savePng, saveSvg } from './export';
 import { quantity } from './format';
+import { choose, chosen } from './router';
 import { LINES } from './theme';
-import { plain, Table } from './ui';
+import { Fold, plain, Table } from './ui';
 
 const UNITS: [RegExp, string][] = [
   [/_bytes$/, 'bytes'],
@@ -39,14 +40,23 @@ interface Reading {
   curves: Curve[];
 }
 
-export function Curves({ title, columns, name }: { title: string; columns: Record<string, Packed>; name: string }) {
+const place = (name: string) => (Number.isFinite(Number(chosen(name) || NaN)) ? Number(chosen(name)) : undefined);
+
+/** `kind` is what the address calls them; all curves of a run show the same stretch of its time. */
+export function Curves({ title, kind, columns, name }: { title: string; kind: string; columns: Record<string, Packed>; name: string }) {
   const read = useMemo(() => readingOf(columns), [columns]);
   const plots = useMemo(() => read?.curves.map((curve) => plotOf(curve, read)) ?? [], [read]);
   if (!read) return null;
   const ids = read.devices ? [...new Set(read.devices)] : [];
+  const view: View = { zero: true, from: place('from'), to: place('to') };
+  const show = (from: number | undefined, to: number | undefined) => choose({ from, to });
   return (
-    <details open>
-      <summary>{title}</summary>
+    <Fold name={kind} title={title} start>
+      {view.from !== undefined && (
+        <button type="button" onClick={() => show(undefined, undefined)}>
+          Show all
+        </button>
+      )}
       {ids.length > 1 && (
         <div class="legend">
           {ids.map((id, at) => (
@@ -65,50 +75,45 @@ export function Curves({ title, columns, name }: { title: string; columns: Recor
                 <button type="button" aria-label={`Download ${curve.title} as PNG`} onClick={(event) => savePng(`${name} ${curve.name}`, (event.target as Element).closest('figure'))}>
                   PNG
                 </button>
-                <button type="button" aria-label={`Download ${curve.title} as SVG`} onClick={() => saveSvg(`${name} ${curve.name}`, `${name}: ${curve.title}`, plots[at], { zero: true })}>
+                <button type="button" aria-label={`Download ${curve.title} as SVG`} onClick={() => saveSvg(`${name} ${curve.name}`, `${name}: ${curve.title}`, plots[at], view)}>
                   SVG
                 </button>
               </span>
             </figcaption>
-            <Chart plot={plots[at]} view={{ zero: true }} title={`${curve.title} over the run; the table below has its values`} height={170} />
+            <Chart plot={plots[at]} view={view} onView={show} title={`${curve.title} over the run; the table below has its values`} height={170} />
           </figure>
         ))}
       </div>
-      <Readings read={read} title={title} name={name} />
-    </details>
+      <Readings read={read} title={title} kind={kind} name={name} />
+    </Fold>
   );
 }
 
-function Readings({ read, title, name }: { read: Reading; title: string; name: string }) {
-  const [open, setOpen] = useState(false);
+function Readings({ read, title, kind, name }: { read: Reading; title: string; kind: string; name: string }) {
   const { clock, devices, curves } = read;
   const head = ['t_s', ...(devices ? ['gpu'] : []), ...curves.map((curve) => curve.name)];
   const row = (at: number) => [clock[at], ...(devices ? [devices[at]] : []), ...curves.map((curve) => curve.values[at])];
   return (
-    <details onToggle={(event) => setOpen((event.target as HTMLDetailsElement).open)}>
-      <summary>Table of {title.replace(/^M/, 'm')} over time</summary>
-      {open && (
-        <>
-          <span class="downloads">
-            <span class="soft">Download</span>
-            <button type="button" onClick={() => saveCsv(name, head, [...clock.keys()].map(row))}>
-              CSV
-            </button>
-          </span>
-          <Table<number>
-            caption={`${title} over time`}
-            rows={[...clock.keys()]}
-            first={30}
-            id={(at) => at}
-            columns={[
-              { name: 'Time', show: (at) => quantity(clock[at], 's'), sort: (at) => clock[at], numeric: true },
-              ...(devices ? [{ name: 'GPU', show: (at: number) => devices[at], sort: (at: number) => devices[at], numeric: true }] : []),
-              ...curves.map((curve) => ({ name: plain(curve.title), show: (at: number) => quantity(curve.values[at], curve.unit), sort: (at: number) => curve.values[at], numeric: true })),
-            ]}
-          />
-        </>
-      )}
-    </details>
+    <Fold name={`${kind}-table`} title={`Table of ${title.replace(/^M/, 'm')} over time`}>
+      <span class="downloads">
+        <span class="soft">Download</span>
+        <button type="button" onClick={() => saveCsv(name, head, [...clock.keys()].map(row))}>
+          CSV
+        </button>
+      </span>
+      <Table<number>
+        name={`${kind}-`}
+        caption={`${title} over time`}
+        rows={[...clock.keys()]}
+        first={30}
+        id={(at) => at}
+        columns={[
+          { name: 'Time', show: (at) => quantity(clock[at], 's'), sort: (at) => clock[at], numeric: true },
+          ...(devices ? [{ name: 'GPU', show: (at: number) => devices[at], sort: (at: number) => devices[at], numeric: true }] : []),
+          ...curves.map((curve) => ({ name: plain(curve.title), show: (at: number) => quantity(curve.values[at], curve.unit), sort: (at: number) => curve.values[at], numeric: true })),
+        ]}
+      />
+    </Fold>
   );
 }
 

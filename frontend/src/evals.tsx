@@ -1,12 +1,12 @@
 // Two attentions on the same samples: differences pair by pair, and quality against what it costs.
 
-import { useMemo } from 'preact/hooks';
+import { useMemo, useRef } from 'preact/hooks';
 import { front, pairsOf, qualityOf, type EvalSide, type EvalsFile, type Pair } from './evals_data';
 import { saveCsv, saveJson } from './export';
 import { plural, quantity } from './format';
 import { Dots, type Dot } from './scatter';
 import { LINES } from './theme';
-import { Choice, plain, Table } from './ui';
+import { Choice, DrawingDownload, Fold, plain, Table } from './ui';
 
 interface Props {
   a: EvalSide;
@@ -139,14 +139,13 @@ function Missing({ missing, lost }: { missing: string[]; lost: number }) {
   return (
     <>
       {missing.length > 0 && (
-        <details>
-          <summary>{plural(missing.length, 'result')} without a counterpart under the same conditions</summary>
+        <Fold name="missing" title={`${plural(missing.length, 'result')} without a counterpart under the same conditions`}>
           <ul>
             {missing.slice(0, 200).map((name) => (
               <li key={name}>{plain(name)}</li>
             ))}
           </ul>
-        </details>
+        </Fold>
       )}
       {lost > 0 && <p class="soft">{plural(lost, 'result')} left out: the files are not there any more, or hold another result now.</p>}
     </>
@@ -158,13 +157,16 @@ function Samples({ pair, names }: { pair: Pair; names: string[] }) {
   const order = useMemo(() => [...pair.differences.keys()].sort((x, y) => pair.differences[x] - pair.differences[y]), [pair]);
   const less = order.filter((at) => pair.differences[at] < 0).length;
   const more = order.filter((at) => pair.differences[at] > 0).length;
+  const box = useRef<HTMLDivElement>(null);
   return (
-    <div class="record">
+    <div class="record" ref={box}>
       <p>
         <strong>{less.toLocaleString('en')}</strong> lower, <strong>{(pair.n - less - more).toLocaleString('en')}</strong> equal, <strong>{more.toLocaleString('en')}</strong> higher under {plain(names[1])}
       </p>
       <Waterfall values={order.map((at) => pair.differences[at])} better={pair.direction === 'lower' ? -1 : 1} />
+      <DrawingDownload name={`${pair.task} differences`} box={box} />
       <Table<number>
+        name="samples-"
         caption={`Samples of ${pair.task}`}
         rows={byChange(pair)}
         first={12}

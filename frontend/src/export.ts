@@ -1,7 +1,7 @@
 // What is shown, as a file: CSV, JSON, PNG and SVG.
 
 import type { Plot, View } from './chart';
-import { ticks } from './format';
+import { plain, ticks } from './format';
 import { colour } from './theme';
 
 export function save(name: string, type: string, content: BlobPart): void {
@@ -45,8 +45,9 @@ export function savePng(name: string, box: Element | null): void {
 
 const DRAWN_BY = ['fill', 'fill-opacity', 'stroke', 'stroke-width', 'stroke-dasharray', 'opacity', 'font-size', 'font-family', 'text-anchor', 'paint-order'];
 
-/** A drawing of the page as a file: what the style sheet says of its parts is written into them. */
-export function saveDrawing(name: string, drawing: SVGSVGElement): void {
+/** A drawing of the page as a text: what the style sheet says of its parts is written into them. */
+export function drawingOf(drawing: SVGSVGElement | null | undefined): string | undefined {
+  if (!drawing) return undefined;
   const copy = drawing.cloneNode(true) as SVGSVGElement;
   const [shown, parts] = [drawing, copy].map((root) => [root, ...root.querySelectorAll<SVGElement>('*')]);
   parts.forEach((part, at) => {
@@ -56,47 +57,127 @@ export function saveDrawing(name: string, drawing: SVGSVGElement): void {
   });
   copy.querySelectorAll('a').forEach((link) => link.removeAttribute('href'));
   copy.setAttribute('xmlns', 'http://www.w3.org/2000/svg');
-  save(`${name}.svg`, 'image/svg+xml', new XMLSerializer().serializeToString(copy));
+  return new XMLSerializer().serializeToString(copy);
 }
 
-const escaped = (text: string) => text.replace(/[&<>"]/g, (found) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' })[found] as string);
+export function saveDrawing(name: string, drawing: string): void {
+  save(`${name}.svg`, 'image/svg+xml', drawing);
+}
+
+const DOTS_PER_UNIT = 2;
+/** Browsers draw no picture that is much larger. */
+const MOST_DOTS = 12000;
+
+/** A drawing as dots, on the colour that it stands on. */
+export function savePicture(name: string, drawing: string): void {
+  const [, , wide, tall] = (/viewBox="([^"]*)"/.exec(drawing)?.[1] ?? '0 0 900 400').split(' ').map(Number);
+  const picture = new Image();
+  picture.onload = () => {
+    const canvas = document.createElement('canvas');
+    const dots = Math.min(DOTS_PER_UNIT, MOST_DOTS / Math.max(wide, tall));
+    [canvas.width, canvas.height] = [wide * dots, tall * dots];
+    const ctx = canvas.getContext('2d') as CanvasRenderingContext2D;
+    ctx.fillStyle = colour('card');
+    ctx.fillRect(0, 0, canvas.width, canvas.height);
+    ctx.drawImage(picture, 0, 0, canvas.width, canvas.height);
+    canvas.toBlob((blob) => blob && save(`${name}.png`, 'image/png', blob));
+  };
+  // Without a size of its own a drawing has none in some browsers.
+  const sized = drawing.replace('<svg ', `<svg width="${wide}" height="${tall}" `);
+  picture.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(sized)}`;
+}
+
+export const escaped = (text: string) => plain(text).replace(/[&<>"]/g, (found) => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' })[found] as string);
 
 /** The chart as a drawing that can be enlarged. */
 export function saveSvg(name: string, title: string, plot: Plot, view: View): void {
   save(`${name}.svg`, 'image/svg+xml', svgOf(title, plot, view));
 }
 
-const [WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM] = [960, 420, 90, 40, 20, 40];
+const [WIDTH, HEIGHT, LEFT, TOP, RIGHT, BOTTOM] = [960, 420, 90, 56, 24, 40];
 
+interface Scales {
+  x: (value: number) => number;
+  y: (value: number) => number;
+}
+
+/** The same as the chart shows: bands, lines, levels, what changed, what failed. */
 export function svgOf(title: string, plot: Plot, view: View): string {
   const places = [...Array(plot.x.length).keys()].filter((at) => plot.x[at] >= (view.from ?? -Infinity) && plot.x[at] <= (view.to ?? Infinity));
-  const shown = plot.lines.flatMap((line) => places.map((at) => line.values[at]).filter((value): value is number => value !== null));
-  const [minY, maxY] = shown.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
+  const [minY, maxY] = reach(plot, places, view);
   const [minX, maxX] = places.length ? [plot.x[places[0]], plot.x[places[places.length - 1]]] : [0, 1];
   const scale = (value: number) => (view.log ? Math.log(value) : value);
   const low = scale(view.zero && !view.log ? Math.min(0, minY) : minY);
   const span = scale(maxY) - low || 1;
-  const x = (value: number) => LEFT + ((value - minX) / (maxX - minX || 1)) * (WIDTH - LEFT - RIGHT);
-  const y = (value: number) => HEIGHT - BOTTOM - ((scale(value) - low) / span) * (HEIGHT - TOP - BOTTOM);
-  const parts = [`<rect width="${WIDTH}" height="${HEIGHT}" fill="${colour('card')}"/>`, `<text x="${LEFT}" y="22" font-weight="600">${escaped(title)}</text>`];
-  const named = ticks([0, 1, 2, 3, 4].map((tick) => low + (span * tick) / 4).map((value) => (view.log ? Math.exp(value) : value)), plot.unit);
-  for (let tick = 0; tick <= 4; tick++) {
-    const value = low + (span * tick) / 4;
-    const shownValue = view.log ? Math.exp(value) : value;
-    const at = y(shownValue);
-    parts.push(`<line x1="${LEFT}" x2="${WIDTH - RIGHT}" y1="${at}" y2="${at}" stroke="${colour('grid')}"/>`);
-    parts.push(`<text x="${LEFT - 8}" y="${at + 4}" text-anchor="end">${escaped(named[tick])}</text>`);
-    const place = minX + ((maxX - minX) * tick) / 4;
-    parts.push(`<text x="${x(place)}" y="${HEIGHT - 14}" text-anchor="middle">${escaped(plot.label(plot.isTime ? place : Math.round(place)))}</text>`);
-  }
-  for (const change of plot.changes) {
-    const tone = colour(change.verdict === 'better' ? 'better' : 'worse');
-    parts.push(`<rect x="${x(change.from)}" y="${TOP}" width="${Math.max(x(change.to) - x(change.from), 2)}" height="${HEIGHT - TOP - BOTTOM}" fill="${tone}" opacity=".18"/>`);
-    parts.push(`<text x="${x(change.to) + 4}" y="${TOP + 12}" fill="${tone}">${escaped(change.label)}</text>`);
-  }
-  for (const line of plot.lines) {
-    const points = places.filter((at) => line.values[at] !== null).map((at) => `${x(plot.x[at]).toFixed(1)},${y(line.values[at] as number).toFixed(1)}`);
-    parts.push(`<polyline points="${points.join(' ')}" fill="none" stroke="${colour(line.colour)}" stroke-width="1.6"/>`);
-  }
+  const scales: Scales = {
+    x: (value) => LEFT + ((value - minX) / (maxX - minX || 1)) * (WIDTH - LEFT - RIGHT),
+    y: (value) => HEIGHT - BOTTOM - ((scale(value) - low) / span) * (HEIGHT - TOP - BOTTOM),
+  };
+  const inside = (from: number, to: number) => from <= maxX && to >= minX;
+  const clipped = (value: number) => Math.min(maxX, Math.max(minX, value));
+  const values = [0, 1, 2, 3, 4].map((tick) => low + (span * tick) / 4).map((value) => (view.log ? Math.exp(value) : value));
+  const parts = [
+    `<rect width="${WIDTH}" height="${HEIGHT}" fill="${colour('card')}"/>`,
+    `<text x="${LEFT}" y="22" font-weight="600">${escaped(title)}</text>`,
+    ...axes(plot, scales, values, [0, 1, 2, 3, 4].map((tick) => minX + ((maxX - minX) * tick) / 4)),
+    ...plot.changes.filter((change) => inside(change.from, change.to)).map((change) => changeOf({ ...change, from: clipped(change.from), to: clipped(change.to) }, scales)),
+    ...plot.lines.flatMap((line) => lineOf(line, plot, places, scales)),
+    ...plot.levels.filter((level) => inside(level.from, level.to)).map((level) => `<line x1="${scales.x(clipped(level.from))}" x2="${scales.x(clipped(level.to))}" y1="${scales.y(level.value)}" y2="${scales.y(level.value)}" stroke="${colour(level.colour)}" stroke-width="3" opacity=".45"/>`),
+    ...plot.epochs.filter((epoch) => inside(epoch.x, epoch.x)).map((epoch) => `<path d="M${scales.x(epoch.x)} ${TOP}V${HEIGHT - BOTTOM}" stroke="${colour('ink-soft')}" stroke-dasharray="4 4"/><text x="${scales.x(epoch.x) + 5}" y="${TOP + 26}" fill="${colour('ink-soft')}">${escaped(epoch.label.slice(0, 40))}</text>`),
+    ...plot.failures.filter((one) => inside(one.x, one.x)).map((one) => crossOf(scales.x(one.x), one.value === null ? HEIGHT - BOTTOM - 9 : scales.y(one.value))),
+    ...legend(plot),
+  ];
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="sans-serif" font-size="12" fill="${colour('ink')}">${parts.join('')}</svg>`;
+}
+
+/** The least and the most that is drawn; on a scale of powers nothing below zero is. */
+function reach(plot: Plot, places: number[], view: View): [number, number] {
+  let [low, high] = [Infinity, -Infinity];
+  for (const line of plot.lines)
+    for (const column of [line.values, line.low, line.high])
+      for (const at of column ? places : []) {
+        const value = column?.[at];
+        if (value === null || value === undefined || (view.log && value <= 0)) continue;
+        low = Math.min(low, value);
+        high = Math.max(high, value);
+      }
+  return low <= high ? [low, high] : [0, 1];
+}
+
+function axes(plot: Plot, { x, y }: Scales, values: number[], places: number[]): string[] {
+  const named = ticks(values, plot.unit);
+  return [
+    ...values.map((value, tick) => `<line x1="${LEFT}" x2="${WIDTH - RIGHT}" y1="${y(value)}" y2="${y(value)}" stroke="${colour('grid')}"/><text x="${LEFT - 8}" y="${y(value) + 4}" text-anchor="end">${escaped(named[tick])}</text>`),
+    ...places.map((place) => `<text x="${x(place)}" y="${HEIGHT - 14}" text-anchor="middle">${escaped(plot.label(plot.isTime ? place : Math.round(place)))}</text>`),
+  ];
+}
+
+function changeOf(change: Plot['changes'][number], { x }: Scales): string {
+  const tone = colour(change.verdict === 'better' ? 'better' : 'worse');
+  const wide = Math.max(x(change.to) - x(change.from), 2);
+  return `<rect x="${x(change.from)}" y="${TOP}" width="${wide}" height="${HEIGHT - TOP - BOTTOM}" fill="${tone}" opacity=".18"/><text x="${x(change.to) + 4}" y="${TOP + 12}" fill="${tone}">${escaped(change.label)}</text>`;
+}
+
+function lineOf(line: Plot['lines'][number], plot: Plot, places: number[], { x, y }: Scales): string[] {
+  const tone = colour(line.colour);
+  const path = (column: (number | null)[], several: number[]) => several.map((at) => `${x(plot.x[at]).toFixed(1)},${y(column[at] as number).toFixed(1)}`);
+  const drawn = places.filter((at) => line.values[at] !== null && Number.isFinite(y(line.values[at] as number)));
+  const dashes = line.dashed ? ' stroke-dasharray="7 4"' : '';
+  const band = line.low && line.high && drawn.every((at) => Number.isFinite(y(line.low?.[at] as number))) ? `<polygon points="${[...path(line.high, drawn), ...path(line.low, [...drawn].reverse())].join(' ')}" fill="${tone}" opacity=".18"/>` : '';
+  return [band, `<polyline points="${path(line.values, drawn).join(' ')}" fill="none" stroke="${tone}" stroke-width="1.6"${dashes}/>`];
+}
+
+function crossOf(x: number, y: number): string {
+  return `<path d="M${x - 4} ${y - 4}l8 8m0-8l-8 8" stroke="${colour('worse')}" stroke-width="2"/>`;
+}
+
+/** What each line is, below the title; more than there is room for go unnamed. */
+function legend(plot: Plot): string[] {
+  if (plot.lines.length < 2) return [];
+  let left = LEFT;
+  return plot.lines.flatMap((line) => {
+    const [x, name] = [left, line.label.slice(0, 40)];
+    left += 34 + name.length * 7; // about as wide as the letters are
+    return left > WIDTH ? [] : [`<rect x="${x}" y="32" width="10" height="10" fill="${colour(line.colour)}"/><text x="${x + 15}" y="41">${escaped(name)}</text>`];
+  });
 }

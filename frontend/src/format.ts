@@ -88,3 +88,9 @@ export function plural(count: number, noun: string): string {
 }
 
 export const words = (status: string) => status.replaceAll('_', ' ');
+
+/** Text of any origin on a page: bidirectional tricks and control characters are made visible. */
+export function plain(text: string): string {
+  // eslint-disable-next-line no-control-regex
+  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\ufffd');
+}

@@ -2,11 +2,11 @@
 
 import type { CasePlot } from './case_plot';
 import { load } from './data';
-import { moment, percent, quantity } from './format';
+import { moment, percent, plural, quantity } from './format';
 import type { CaseData, Column, EnvironmentHead, Session } from './model';
 import { rowOf } from './pages/case';
 import { compare } from './stats';
-import { Effect, Fold, plain, Revision, sessionLink, Status, useLoaded } from './ui';
+import { Effect, Fold, logLink, plain, Revision, Status, useLoaded } from './ui';
 
 interface Loaded {
   data: CaseData;
@@ -35,7 +35,7 @@ export function PointCompare({ plot, metric, loaded, pinned, onClear }: Props) {
               {moment(row.time)} <Revision revision={row.revision} />
             </div>
             <div>
-              <a href={sessionLink(row.session_id, row.case)}>{plain(row.session)}: record and log</a> <span class="soft">{plain(row.host)}</span>
+              <a href={logLink(row.session_id, row.case, row.variant)}>{plain(row.session)}: record and log</a> <span class="soft">{plain(row.host)}</span>
             </div>
             {row.reason && <div class="reason">{plain(row.reason)}</div>}
           </div>
@@ -89,10 +89,7 @@ function EnvironmentDiff({ a, b }: { a: number; b: number }) {
   });
   const names = [...new Set([...before.keys(), ...after.keys()])].sort().filter((name) => before.get(name) !== after.get(name) && !/^(id|captured_at|variables)(\.|$)/.test(name));
   return (
-    <details open={names.length < 30}>
-      <summary>
-        Environment: {names.length} {names.length === 1 ? 'difference' : 'differences'}
-      </summary>
+    <Fold name="environments" start={names.length < 30} title={`Environment: ${plural(names.length, 'difference')}`}>
       <table class="diff">
         <tbody>
           {names.slice(0, 300).map((name) => (
@@ -104,7 +101,7 @@ function EnvironmentDiff({ a, b }: { a: number; b: number }) {
           ))}
         </tbody>
       </table>
-    </details>
+    </Fold>
   );
 }
 
@@ -119,8 +116,7 @@ function SourceDiff({ a, b }: { a: number; b: number }) {
   if (a === b) return <p class="soft">Both ran the same source.</p>;
   if (!value) return null;
   return (
-    <details open>
-      <summary>Source: changed</summary>
+    <Fold name="sources" start title="Source: changed">
       <pre class="code">
         {diff((value[0].text ?? '').split('\n'), (value[1].text ?? '').split('\n')).map((line, at) => (
           <span key={at} class={line.sign === '+' ? 'new' : line.sign === '-' ? 'old' : ''}>
@@ -128,7 +124,7 @@ function SourceDiff({ a, b }: { a: number; b: number }) {
           </span>
         ))}
       </pre>
-    </details>
+    </Fold>
   );
 }
 
@@ -153,12 +149,12 @@ export function diff(before: string[], after: string[]): { sign: string; text: s
 }
 
 /** The case's source as its last record had it. */
-export function Source({ data, query, change }: { data: CaseData; query: Record<string, string>; change: (changes: Record<string, boolean>) => void }) {
+export function Source({ data }: { data: CaseData }) {
   const number = data.n ? data.source[data.n - 1] : 0;
   const { value } = useLoaded(() => (number ? load<SourceText>(`source/${number}`) : Promise.resolve(null)), [number]);
   if (!value?.text) return null;
   return (
-    <Fold name="source" title="Source" query={query} change={change}>
+    <Fold name="source" class="card" title="Source">
       <pre class="code" tabIndex={0}>
         {plain(value.text)}
       </pre>

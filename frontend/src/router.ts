@@ -59,7 +59,17 @@ export function useRoute(): Route {
   return route;
 }
 
+/** What the address says of a choice. It is read where it is drawn: every change of the address draws the page anew. */
+export function chosen(name: string): string | undefined {
+  return parse(location.hash).query[name];
+}
+
+export function choose(changes: Query): void {
+  const { path, query } = parse(location.hash);
+  go(link(path, { ...query, ...changes }));
+}
+
 /** The page's choices and a way to change some of them. */
 export function useQuery(route: Route): [Record<string, string>, (changes: Query) => void] {
-  return [route.query, (changes) => go(link(route.path, { ...parse(location.hash).query, ...changes }))];
+  return [route.query, choose];
 }

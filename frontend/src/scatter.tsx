@@ -3,7 +3,7 @@
 import { useRef } from 'preact/hooks';
 import { quantity } from './format';
 import { lastAttempts, type SessionData } from './model';
-import { caseLink, Choice, DrawingDownload, plain, Table } from './ui';
+import { caseLink, Choice, DrawingDownload, Fold, plain, Table } from './ui';
 
 interface Props {
   sides: SessionData[][];
@@ -158,9 +158,9 @@ function Mark({ dot, x, y, text }: { dot: Dot; x: number; y: number; text: strin
 
 function DotTable({ dots, across, up }: { dots: Dot[]; across: Axis; up: Axis }) {
   return (
-    <details>
-      <summary>Table of the points</summary>
+    <Fold name="dots" title="Table of the points">
       <Table<Dot>
+        name="dots-"
         caption={`${up.name} against ${across.name}`}
         rows={dots}
         first={50}
@@ -172,6 +172,6 @@ function DotTable({ dots, across, up }: { dots: Dot[]; across: Axis; up: Axis })
           { name: plain(up.name), show: (dot) => quantity(dot.y, up.unit), sort: (dot) => dot.y, numeric: true },
         ]}
       />
-    </details>
+    </Fold>
   );
 }

@@ -2,9 +2,11 @@
 
 import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
-import { saveDrawing } from './export';
-import { percent, short, words } from './format';
-import { link } from './router';
+import { drawingOf, saveDrawing, savePicture } from './export';
+import { percent, plain, short, words } from './format';
+import { choose, chosen, link } from './router';
+
+export { plain };
 
 const SIGNS: Record<string, string> = {
   passed: '✓',
@@ -53,6 +55,8 @@ export function Strip({ letters }: { letters: string }) {
 
 export const caseLink = (key: string, metric?: string, more: Record<string, string> = {}) => link(['case', key], { m: metric, ...more });
 export const sessionLink = (id: string, name?: string) => link(['session', id], { case: name });
+/** A case of a session, opened at what it wrote. */
+export const logLink = (id: string, name: string, variant: string) => link(['session', id], { case: name, v: variant, at: 'log' });
 
 export function Revision({ revision }: { revision?: string }) {
   return revision ? (
@@ -105,19 +109,39 @@ export interface ColumnOf<R> {
   numeric?: boolean;
 }
 
-/** A table that sorts by its heads and shows more rows when asked. */
+/** By which the address knows a column: its head, and which of several that have the same. */
+function columnId<R>(columns: ColumnOf<R>[], at: number): string {
+  const before = columns.slice(0, at).filter((column) => column.name === columns[at].name).length;
+  return before ? `${columns[at].name}.${before + 1}` : columns[at].name;
+}
+
+interface Order {
+  column: number;
+  down: boolean;
+}
+
+function orderOf<R>(columns: ColumnOf<R>[], text: string | undefined): Order | null {
+  const cut = text?.lastIndexOf('.') ?? -1;
+  if (text === undefined || cut < 0) return null;
+  const column = columns.findIndex((one, at) => one.sort && columnId(columns, at) === text.slice(0, cut));
+  return column < 0 ? null : { column, down: text.slice(cut + 1) === 'down' };
+}
+
+/** A table that sorts by its heads and shows more rows when asked; `name` is what the address calls it. */
 export function Table<R>(props: {
+  name?: string;
   rows: R[];
   columns: ColumnOf<R>[];
   caption: string;
   id: (row: R, at: number) => string | number;
   first?: number;
-  start?: { column: number; down: boolean };
   detail?: (row: R) => ComponentChildren;
   chosen?: (row: R) => boolean;
 }) {
-  const [order, setOrder] = useState(props.start ?? null);
-  const [shown, setShown] = useState(props.first ?? 100);
+  const [sortName, rowsName] = [`${props.name ?? ''}sort`, `${props.name ?? ''}rows`];
+  const order = orderOf(props.columns, chosen(sortName));
+  const shown = Math.max(Number(chosen(rowsName)) || 0, props.first ?? 100);
+  const sortBy = (column: number, down: boolean) => choose({ [sortName]: `${columnId(props.columns, column)}.${down ? 'down' : 'up'}` });
   const rows = order ? sorted(props.rows, props.columns[order.column], order.down) : props.rows;
   return (
     <div class="table-box" tabIndex={0} role="region" aria-label={props.caption}>
@@ -130,7 +154,7 @@ export function Table<R>(props: {
               return (
                 <th key={at} class={column.numeric ? 'number' : ''} scope="col" aria-sort={down === undefined ? undefined : down ? 'descending' : 'ascending'}>
                   {column.sort ? (
-                    <button type="button" class="head" onClick={() => setOrder({ column: at, down: down === undefined ? Boolean(column.numeric) : !down })}>
+                    <button type="button" class="head" onClick={() => sortBy(at, down === undefined ? Boolean(column.numeric) : !down)}>
                       {column.name}
                       <span aria-hidden="true">{down === undefined ? '' : down ? ' ↓' : ' ↑'}</span>
                     </button>
@@ -149,7 +173,7 @@ export function Table<R>(props: {
         </tbody>
       </table>
       {rows.length > shown && (
-        <button type="button" class="more" onClick={() => setShown(shown * 5)}>
+        <button type="button" class="more" onClick={() => choose({ [rowsName]: shown * 5 })}>
           Show more of {rows.length.toLocaleString('en')} rows
         </button>
       )}
@@ -203,27 +227,37 @@ export function Choice(props: { label: string; value: string; options: (string |
   );
 }
 
-/** Takes the first drawing in a box along. */
-export function DrawingDownload({ name, box }: { name: string; box: { current: HTMLElement | null } }) {
-  const take = () => {
-    const drawing = box.current?.querySelector('svg');
-    if (drawing) saveDrawing(name, drawing);
+/** Takes a drawing along, as one that can be enlarged or as dots. */
+export function PictureDownload({ name, draw }: { name: string; draw: () => string | undefined }) {
+  const take = (save: (name: string, drawing: string) => void) => {
+    const drawing = draw();
+    if (drawing) save(name, drawing);
   };
   return (
     <span class="downloads">
       <span class="soft">Download</span>
-      <button type="button" onClick={take}>
+      <button type="button" aria-label={`Download ${name} as PNG`} onClick={() => take(savePicture)}>
+        PNG
+      </button>
+      <button type="button" aria-label={`Download ${name} as SVG`} onClick={() => take(saveDrawing)}>
         SVG
       </button>
     </span>
   );
 }
 
-/** A part that opens, and that the address knows of: `name` is what it is called there. */
-export function Fold(props: { name: string; title: string; query: Record<string, string>; change: (changes: Record<string, boolean>) => void; children: ComponentChildren }) {
-  const open = props.query[props.name] === '1';
+/** The same of the first drawing in a box. */
+export function DrawingDownload({ name, box }: { name: string; box: { current: HTMLElement | null } }) {
+  return <PictureDownload name={name} draw={() => drawingOf(box.current?.querySelector('svg'))} />;
+}
+
+/** A part that opens, and that the address knows of: `name` is what it is called there. Some are open to begin with. */
+export function Fold(props: { name: string; title: ComponentChildren; class?: string; start?: boolean; children: ComponentChildren }) {
+  const start = props.start ?? false;
+  const open = chosen(props.name) === undefined ? start : chosen(props.name) === '1';
+  const turn = (now: boolean) => now !== open && choose({ [props.name]: now === start ? undefined : Number(now) });
   return (
-    <details class="card" open={open} onToggle={(event) => (event.target as HTMLDetailsElement).open !== open && props.change({ [props.name]: !open })}>
+    <details class={props.class} open={open} onToggle={(event) => turn((event.target as HTMLDetailsElement).open)}>
       <summary>{props.title}</summary>
       {open && props.children}
     </details>
@@ -238,8 +272,9 @@ export function Toggle(props: { label: string; on: boolean; onChange: (on: boole
   );
 }
 
-/** Text of any origin on a page: bidirectional tricks and control characters are made visible. */
-export function plain(text: string): string {
-  // eslint-disable-next-line no-control-regex
-  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, '\ufffd');
+/** A name that breaks between its parts where it has to break. */
+export function named(text: string): ComponentChildren {
+  return plain(text)
+    .split(/(?<=[[,/:])/)
+    .flatMap((part, at) => (at ? [<wbr key={at} />, part] : [part]));
 }

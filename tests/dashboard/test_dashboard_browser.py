@@ -193,6 +193,7 @@ def test_a_phone_needs_no_sideways_scrolling(browser: Browser, site: str) -> Non
     for page_name in (
         "",
         f"#/case/{SLOW}",
+        f"#/case/{SLOW}?a=12.0",
         "#/cases",
         "#/sessions",
         "#/compare",

@@ -73,3 +73,17 @@ def test_curves_have_a_table_behind_them(watched: Watched, tmp_path: Path) -> No
         page.locator("details", has=table).last.get_by_role("button", name="CSV").click()
     lines = Path(download.value.path()).read_text().splitlines()
     assert len(lines) == 1 + 80 and lines[0].startswith("t_s,gpu,utilization_gpu_pct")
+    page.get_by_role("button", name="Show more of 80 rows").click()
+    expect(table.locator("tbody tr")).to_have_count(80)
+    expect(watched.open(page.url).get_by_role("table", name="GPUs").locator("tbody tr")).to_have_count(80)
+
+
+def test_all_curves_of_a_run_show_the_same_stretch(watched: Watched, tmp_path: Path) -> None:
+    site = make_site(tmp_path, 40)
+    page = watched.open(f"{site.as_uri()}/index.html#/session/{session(1).id}?case=train")
+    page.locator(".curves .chart").nth(3).press("+")
+    expect(page.get_by_role("button", name="Show all")).to_have_count(2)  # of memory and CPU, of the GPUs
+    assert "from=" in page.url and "to=" in page.url
+    again = watched.open(page.url)
+    again.get_by_role("button", name="Show all").first.click()
+    expect(again.get_by_role("button", name="Show all")).to_have_count(0)

@@ -132,6 +132,9 @@ def test_a_pair_opens_to_its_samples_and_its_address_shows_them_again(watched: W
     page = watched.open(evals.compare())
     page.get_by_role("button", name="mock_benchmark").first.click()
     expect(page.locator(".waterfall rect").first).to_be_attached()
+    with page.expect_download() as download:
+        page.get_by_role("button", name="Download mock_benchmark differences as PNG").click()
+    assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
     samples = page.get_by_role("table", name="Samples of mock_benchmark")
     expect(samples.locator("tbody tr").first).to_contain_text("−1")
     again = watched.open(page.url)

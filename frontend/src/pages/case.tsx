@@ -10,7 +10,7 @@ import { moment, plural, quantity, short } from '../format';
 import { loadCase, loadEnvironments, loadSessions, ordered, primary, samplesOf, type CaseData, type Column, type EnvironmentHead, type SearchIndex, type Session } from '../model';
 import { PointCompare, Source } from '../point_compare';
 import { useQuery, type Route } from '../router';
-import { Choice, Effect, Failed, Fold, Loading, plain, Revision, sessionLink, Status, Table, Toggle, useLoaded } from '../ui';
+import { Choice, Effect, Failed, Fold, Loading, logLink, plain, Revision, Status, Table, Toggle, useLoaded } from '../ui';
 import { Suspects } from './overview';
 
 const MOST_SIBLINGS = 12;
@@ -71,7 +71,7 @@ function Case({ loaded, query, change }: { loaded: Loaded; query: Query; change:
       ) : (
         <p class="calm">No run of this case has left a number.</p>
       )}
-      <Source data={data} query={query} change={change} />
+      <Source data={data} />
     </>
   );
 }
@@ -129,27 +129,27 @@ function MetricView({ metric, loaded, query, change }: MetricProps) {
   const findings = data.findings.filter((one) => one.metric === metric.name);
   return (
     <>
-      <Plotted plot={plot} view={view} metric={metric} loaded={loaded} pinned={pinned} onPick={pick} change={change} />
+      <Plotted plot={plot} view={view} metric={metric} loaded={loaded} pinned={pinned} panning={query.drag === 'pan'} onPick={pick} change={change} />
       {pinned.length > 0 && <PointCompare plot={plot} metric={metric} loaded={loaded} pinned={pinned} onClear={() => change({ a: undefined, b: undefined })} />}
       {findings.length > 0 && (
         <section aria-label="Changes found">
           <h2>Changes</h2>
           {findings.map((one) => (
             <article key={one.id} class={`card finding ${one.verdict} ${query.f === one.id ? 'chosen' : ''}`}>
+              <code class="soft id">{one.id}</code>
               <Effect verdict={one.verdict} effect={one.effect} /> <span class={`state ${one.state}`}>{one.state?.replaceAll('_', ' ')}</span>{' '}
               <span class="soft">
                 between {moment(one.last_good?.time)} <Revision revision={one.last_good?.revision} /> and {moment(one.first_bad?.time)} <Revision revision={one.first_bad?.revision} /> · chance of a false alarm {one.p_value === undefined ? '–' : one.p_value < 1e-9 ? 'below 1e-9' : one.p_value.toPrecision(2)}
               </span>
               <Suspects suspects={one.suspects ?? []} />
-              <code class="soft">{one.id}</code>
             </article>
           ))}
         </section>
       )}
-      <Fold name="spread" title="Distribution" query={query} change={change}>
+      <Fold name="spread" class="card" title="Distribution">
         <Distribution plot={plot} view={view} metric={metric} name={`${data.key} ${metric.name}`} />
       </Fold>
-      <Fold name="table" title="Table of the points shown" query={query} change={change}>
+      <Fold name="table" class="card" title="Table of the points shown">
         <Numbers plot={plot} metric={metric} loaded={loaded} view={view} />
       </Fold>
     </>
@@ -169,12 +169,13 @@ function Plotted(props: {
   metric: Column;
   loaded: Loaded;
   pinned: number[];
+  panning: boolean;
   onPick: (at: number) => void;
   change: (changes: Record<string, string | number | undefined>) => void;
 }) {
-  const { plot, view, metric, loaded } = props;
-  const [hover, setHover] = useState<{ at: number; left: number; top: number } | null>(null);
-  const [panning, setPanning] = useState(false);
+  const { plot, view, metric, loaded, panning } = props;
+  const [hover, setHover] = useState<Hover | null>(null);
+  const [held, setHeld] = useState<Hover | null>(null);
   const box = useRef<HTMLDivElement>(null);
   const name = `${loaded.data.key} ${metric.name}`;
   return (
@@ -206,16 +207,18 @@ function Plotted(props: {
           panning={panning}
           onView={(from, to) => props.change({ from, to })}
           onHover={(at, left, top) => setHover(at === null || at >= plot.points.length ? null : { at, left, top })}
+          onHeld={setHeld}
           onPick={props.onPick}
         />
-        {hover && <Tip at={hover.at} left={hover.left} top={hover.top} plot={plot} metric={metric} loaded={loaded} width={box.current?.clientWidth ?? 800} />}
+        {held && <Tip key={`held ${held.at}`} hover={held} plot={plot} metric={metric} loaded={loaded} width={box.current?.clientWidth ?? 800} onClose={() => props.onPick(held.at)} />}
+        {hover && hover.at !== held?.at && <Tip hover={hover} plot={plot} metric={metric} loaded={loaded} width={box.current?.clientWidth ?? 800} />}
       </div>
       <div class="bar foot">
-        <Toggle label="Drag pans" on={panning} onChange={setPanning} title="Otherwise a drag zooms, and shift with a drag pans" />
+        <Toggle label="Drag pans" on={panning} onChange={(on) => props.change({ drag: on ? 'pan' : undefined })} title="Otherwise a drag zooms, and shift with a drag pans" />
         <button type="button" disabled={view.from === undefined} onClick={() => props.change({ from: undefined, to: undefined })}>
           Show all
         </button>
-        <span class="soft hint">Click a point to hold it, a second one to compare.</span>
+        <span class="soft hint">Click a point to hold it and open its log, a second one to compare.</span>
         <span class="grow" />
         <Downloads plot={plot} view={view} metric={metric} loaded={loaded} box={box} name={name} />
       </div>
@@ -262,6 +265,7 @@ export function rowOf(plot: CasePlot, at: number, loaded: Loaded) {
   const value = column.values[place];
   return {
     case: data.key,
+    variant: data.kinds[data.kind[place]]?.variant ?? '',
     time: Number.isNaN(data.time[place]) ? '' : new Date(data.time[place]).toISOString(),
     session: session?.name ?? '',
     session_id: session?.id ?? '',
@@ -270,16 +274,28 @@ export function rowOf(plot: CasePlot, at: number, loaded: Loaded) {
     reason: data.reason.get(place) ?? '',
     environment: environment?.[1] ?? '',
     host: environment?.[5] ?? '',
+    python: environment?.[3] ?? '',
+    platform: environment?.[4] ?? '',
     value: Number.isNaN(value) ? null : value,
     samples: [...samplesOf(column, place)],
   };
 }
 
-function Tip({ at, left, top, plot, metric, loaded, width }: { at: number; left: number; top: number; plot: CasePlot; metric: Column; loaded: Loaded; width: number }) {
-  const row = rowOf(plot, at, loaded);
+/** A point of the chart, and where in it that is. */
+interface Hover {
+  at: number;
+  left: number;
+  top: number;
+}
+
+/** What is known of a point; of one that is held it stays, and leads to the log. */
+function Tip({ hover, plot, metric, loaded, width, onClose }: { hover: Hover; plot: CasePlot; metric: Column; loaded: Loaded; width: number; onClose?: () => void }) {
+  const { left, top } = hover;
+  const row = rowOf(plot, hover.at, loaded);
   const right = left > width / 2;
+  const told = onClose ? ({ role: 'group', 'aria-label': 'Point held' } as const) : { 'aria-hidden': true };
   return (
-    <div class={`tip ${right ? 'to-left' : ''}`} style={{ left: `${left + 78}px`, top: `${Math.max(0, top - 20)}px` }} aria-hidden="true">
+    <div class={`tip ${right ? 'to-left' : ''} ${onClose ? 'held' : ''}`} style={{ left: `${left + 78}px`, top: `${Math.max(0, top - 20)}px` }} {...told}>
       <strong>{quantity(row.value, metric.unit)}</strong> {row.status !== 'passed' && <Status status={row.status} />}
       {row.samples.length > 1 && (
         <div class="soft">
@@ -293,7 +309,16 @@ function Tip({ at, left, top, plot, metric, loaded, width }: { at: number; left:
       <div class="soft">
         {plain(row.session)} {row.host && `· ${plain(row.host)}`}
       </div>
+      <div class="soft">{plain([row.python && `Python ${row.python}`, row.platform].filter(Boolean).join(' · '))}</div>
       {row.reason && <div class="reason">{plain(row.reason)}</div>}
+      {onClose && (
+        <div class="tip-foot">
+          <a href={logLink(row.session_id, row.case, row.variant)}>Log of this run</a>
+          <button type="button" aria-label="Let go of this point" onClick={onClose}>
+            ✕
+          </button>
+        </div>
+      )}
     </div>
   );
 }
@@ -316,7 +341,7 @@ function Numbers({ plot, metric, loaded, view }: { plot: CasePlot; metric: Colum
           name: 'Session and log',
           show: (at) => {
             const row = rowOf(plot, at, loaded);
-            return <a href={sessionLink(row.session_id, row.case)}>{plain(row.session)}</a>;
+            return <a href={logLink(row.session_id, row.case, row.variant)}>{plain(row.session)}</a>;
           },
         },
         { name: 'Machine', show: (at) => plain(rowOf(plot, at, loaded).host) },

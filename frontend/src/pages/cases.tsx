@@ -6,7 +6,7 @@ import { saveCsv, saveJson } from '../export';
 import { ago, plural } from '../format';
 import { STATUS, type SearchIndex } from '../model';
 import { useQuery, type Route } from '../router';
-import { caseLink, Choice, Failed, Loading, plain, Status, Table, useLoaded } from '../ui';
+import { caseLink, Choice, Failed, Loading, named, plain, Status, Table, useLoaded } from '../ui';
 
 export function CasesPage({ route }: { route: Route }) {
   const { value: index, error } = useLoaded(() => load<SearchIndex>('search'), []);
@@ -20,7 +20,7 @@ export function CasesPage({ route }: { route: Route }) {
     .filter((at) => wanted.every((word) => texts[at].includes(word)))
     .filter((at) => !query.tag || index.tags[at].includes(index.tag_names.indexOf(query.tag)))
     // Those whose very name is meant come first.
-    .sort((a, b) => Number(!named(index.case[a], wanted)) - Number(!named(index.case[b], wanted)))
+    .sort((a, b) => Number(!isNamed(index.case[a], wanted)) - Number(!isNamed(index.case[b], wanted)))
     .filter((at) => !query.status || (query.status === 'passed') === (index.status[at] === 'p'));
   return (
     <>
@@ -43,7 +43,7 @@ export function CasesPage({ route }: { route: Route }) {
         rows={rows}
         id={(at) => index.case[at]}
         columns={[
-          { name: 'Case', show: (at) => <a href={caseLink(index.case[at])}>{plain(index.case[at])}</a>, sort: (at) => index.case[at] },
+          { name: 'Case', show: (at) => <a href={caseLink(index.case[at])}>{named(index.case[at])}</a>, sort: (at) => index.case[at] },
           { name: 'Last run', show: (at) => <Status status={STATUS[index.status[at]]} />, sort: (at) => index.status[at] },
           { name: 'When', show: (at) => ago(index.last[at]), sort: (at) => index.last[at] },
           { name: 'Records', show: (at) => index.records[at].toLocaleString('en'), sort: (at) => index.records[at], numeric: true },
@@ -71,7 +71,7 @@ function Downloads({ index, rows }: { index: SearchIndex; rows: number[] }) {
   );
 }
 
-const named = (name: string, wanted: string[]) => wanted.every((word) => name.toLowerCase().includes(word));
+const isNamed = (name: string, wanted: string[]) => wanted.every((word) => name.toLowerCase().includes(word));
 
 function searchable(index: SearchIndex, name: string, at: number): string {
   const metrics = index.metrics[at].map((metric) => `metric:${index.metric_names[metric]}`);

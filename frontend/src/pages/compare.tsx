@@ -6,10 +6,11 @@ import { loadEvals, type EvalsFile } from '../evals_data';
 import { saveCsv, saveJson } from '../export';
 import { moment, percent, plural, quantity, ratio, short } from '../format';
 import { lastAttempts, loadEnvironments, loadSession, loadSessions, primary, samplesOf, type EnvironmentHead, type Overview, type Session, type SessionData } from '../model';
+import { heatOf, type HeatCell } from '../pictures';
 import { useQuery, type Route } from '../router';
 import { Scatter } from '../scatter';
 import { compare, median, type Comparison } from '../stats';
-import { caseLink, Choice, Effect, Failed, Loading, plain, Table, useLoaded } from '../ui';
+import { caseLink, Choice, Effect, Failed, Loading, named, PictureDownload, plain, Table, useLoaded } from '../ui';
 
 const MOST_SESSIONS = 12;
 const MOST_TRIALS = 200;
@@ -334,7 +335,7 @@ function Comparisons({ rows }: { rows: Compared[] }) {
       rows={rows}
       id={(row) => `${row.case}/${row.metric}/${row.unit}/${row.machine}`}
       columns={[
-        { name: 'Case', show: (row) => <a href={caseLink(row.case, row.metric)}>{plain(row.case)}</a>, sort: (row) => row.case },
+        { name: 'Case', show: (row) => <a href={caseLink(row.case, row.metric)}>{named(row.case)}</a>, sort: (row) => row.case },
         { name: 'Metric', show: (row) => <span class="metric">{plain(row.metric)}</span>, sort: (row) => row.metric },
         { name: 'Baseline', show: (row) => quantity(row.before, row.unit), sort: (row) => row.before, numeric: true },
         { name: 'Candidate', show: (row) => quantity(row.after, row.unit), sort: (row) => row.after, numeric: true },
@@ -393,6 +394,12 @@ function HeatMap({ rows }: { rows: Compared[] }) {
   const metrics = [...new Set(rows.map((row) => row.metric))].slice(0, 24);
   const cases = [...new Set(rows.map((row) => row.case))].slice(0, MOST_HEAT_ROWS);
   const cells = new Map(rows.map((row) => [JSON.stringify([row.case, row.metric]), row]));
+  const cellOf = (name: string, metric: string) => cells.get(JSON.stringify([name, metric]));
+  const draw = () =>
+    heatOf('How much the candidate differs: orange is worse, blue better', cases, metrics, (name, metric) => {
+      const row = cellOf(name, metric);
+      return row && heatCell(row);
+    });
   return (
     <div class="table-box" tabIndex={0} role="region" aria-label="Heat map of effects">
       <table class="heat">
@@ -413,30 +420,38 @@ function HeatMap({ rows }: { rows: Compared[] }) {
           {cases.map((name) => (
             <tr key={name}>
               <th scope="row">
-                <a href={caseLink(name)}>{plain(name)}</a>
+                <a href={caseLink(name)}>{named(name)}</a>
               </th>
               {metrics.map((metric) => (
-                <Cell key={metric} row={cells.get(JSON.stringify([name, metric]))} />
+                <Cell key={metric} row={cellOf(name, metric)} />
               ))}
             </tr>
           ))}
         </tbody>
       </table>
-      <p class="soft">
-        {plural(cases.length, 'case')} and {plural(metrics.length, 'metric')}
+      <p class="heat-foot">
+        <span class="soft">
+          {plural(cases.length, 'case')} and {plural(metrics.length, 'metric')}
+        </span>
+        <PictureDownload name="heat map" draw={draw} />
       </p>
     </div>
   );
 }
 
-function Cell({ row }: { row?: Compared }) {
-  if (!row) return <td />;
+function heatCell(row: Compared): HeatCell {
   const bad = row.ratio > 1 !== (row.direction === 'higher');
   const strength = Math.min(1, Math.abs(Math.log(Math.max(row.ratio, 1e-9))) / Math.log(1.5));
   const step = row.verdict === 'worse' || row.verdict === 'better' ? 1 + Math.round(strength * 3) : 0;
+  return { text: percent(row.ratio - 1), tone: `${bad ? 'worse' : 'better'}-${step}` };
+}
+
+function Cell({ row }: { row?: Compared }) {
+  if (!row) return <td />;
+  const { text, tone } = heatCell(row);
   return (
-    <td class={`cell ${bad ? 'worse' : 'better'}-${step}`} title={`${row.verdict}: ${percent(row.low - 1)} to ${percent(row.high - 1)}`}>
-      {percent(row.ratio - 1)}
+    <td class={`cell ${tone}`} title={`${row.verdict}: ${percent(row.low - 1)} to ${percent(row.high - 1)}`}>
+      {text}
     </td>
   );
 }

@@ -5,7 +5,7 @@ import { ago, day, percent, plural, quantity, short, words } from '../format';
 import type { Running } from '../live';
 import { primary, type Finding, type LastRow, type Overview, type Session, type Suspect } from '../model';
 import { link } from '../router';
-import { caseLink, Effect, plain, Revision, sessionLink, Status, Strip, Table, type ColumnOf } from '../ui';
+import { caseLink, Effect, Fold, named, plain, Revision, sessionLink, Status, Strip, Table, type ColumnOf } from '../ui';
 
 export const CLOSED = new Set(['fixed', 'false', 'expected']);
 const isOpen = (finding: Finding) => !CLOSED.has(finding.state ?? 'new');
@@ -47,12 +47,11 @@ export function OverviewPage({ overview, running }: { overview: Overview; runnin
       {overview.last && <LastSession last={overview.last} />}
       <Health overview={overview} />
       {closed.length > 0 && (
-        <details class="closed">
-          <summary>{plural(closed.length, 'closed incident')}</summary>
+        <Fold name="closed" class="closed" title={plural(closed.length, 'closed incident')}>
           {closed.map((incident) => (
             <Incident key={incident.id} incident={incident} overview={overview} />
           ))}
-        </details>
+        </Fold>
       )}
     </>
   );
@@ -171,10 +170,9 @@ function Incident({ incident, overview }: { incident: Grouped; overview: Overvie
       </div>
       <Changes findings={shown} overview={overview} />
       {others.length > 0 && (
-        <details class="others">
-          <summary>{others.length} more</summary>
+        <Fold name={`more-${incident.id}`} class="others" title={`${others.length} more`}>
           <Changes findings={others} overview={overview} />
-        </details>
+        </Fold>
       )}
       <Suspects suspects={first.suspects ?? []} />
       {first.said && (
@@ -270,11 +268,12 @@ function BrokenCases({ overview }: { overview: Overview }) {
     <section aria-labelledby="broken">
       <h2 id="broken">Broken</h2>
       <Table
+        name="broken-"
         caption="Cases whose last run did not pass"
         rows={overview.broken}
         id={(row) => row.case}
         columns={[
-          { name: 'Case', show: (row) => <a href={caseLink(row.case)}>{plain(row.case)}</a>, sort: (row) => row.case },
+          { name: 'Case', show: (row) => <a href={caseLink(row.case)}>{named(row.case)}</a>, sort: (row) => row.case },
           { name: 'Status', show: (row) => <Status status={row.status} reason={row.reason} />, sort: (row) => row.status },
           {
             name: 'Since',
@@ -302,12 +301,13 @@ function LastSession({ last }: { last: { session: Session; rows: LastRow[]; more
         Last session: <a href={sessionLink(last.session.id)}>{plain(last.session.name)}</a>
       </h2>
       <Table
+        name="last-"
         caption="The cases of the last session"
         rows={last.rows}
         first={40}
         id={(row, at) => `${row.case}/${row.variant}/${at}`}
         columns={[
-          { name: 'Case', show: (row) => <a href={caseLink(row.case, row.metric)}>{plain(row.case)}{row.variant && <span class="soft"> {plain(row.variant)}</span>}</a>, sort: (row) => row.case },
+          { name: 'Case', show: (row) => <a href={caseLink(row.case, row.metric)}>{named(row.case)}{row.variant && <span class="soft"> {plain(row.variant)}</span>}</a>, sort: (row) => row.case },
           { name: 'Status', show: (row) => <Status status={row.status} reason={row.reason} />, sort: (row) => row.status },
           { name: 'Metric', show: (row) => <span class="metric">{plain(row.metric)}</span>, sort: (row) => row.metric },
           { name: 'Value', show: (row) => quantity(row.value, row.unit), sort: (row) => row.value ?? NaN, numeric: true },
@@ -358,9 +358,9 @@ function Health({ overview }: { overview: Overview }) {
           );
         })}
       </div>
-      <details>
-        <summary>Table of machine health</summary>
+      <Fold name="health" title="Table of machine health">
         <Table<Session>
+          name="health-"
           caption="Machine health by session"
           rows={[...told].reverse()}
           first={20}
@@ -370,7 +370,7 @@ function Health({ overview }: { overview: Overview }) {
             ...shown.map(([name, text, unit]) => ({ name: text, show: (row: Session) => quantity(row.health?.[name], unit), sort: (row: Session) => row.health?.[name] ?? NaN, numeric: true })),
           ]}
         />
-      </details>
+      </Fold>
     </section>
   );
 }

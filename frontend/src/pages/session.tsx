@@ -1,16 +1,18 @@
 // One session: its cases, how they ended, what was required; curves, stages, logs, environment, files of each.
 
-import { useMemo, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef } from 'preact/hooks';
+import { FileList, type RunFile } from '../artifacts';
 import { Curves } from '../curves';
 import { load, type Packed } from '../data';
-import { saveCsv, saveJson } from '../export';
+import { save, saveCsv, saveJson } from '../export';
 import { moment, plural, quantity, words } from '../format';
 import type { Running } from '../live';
 import { lastAttempts, loadEnvironments, loadSession, primary, samplesOf, type Column, type EnvironmentHead, type SessionData, type SessionRecord } from '../model';
-import { link, useQuery, type Route } from '../router';
+import { barsOf } from '../pictures';
+import { chosen, link, useQuery, type Route } from '../router';
 import { LINES } from '../theme';
 import { attentionSide } from './compare';
-import { caseLink, Choice, Failed, Loading, plain, Revision, Status, Table, useLoaded, type ColumnOf } from '../ui';
+import { caseLink, Choice, Failed, Fold, Loading, named, PictureDownload, plain, Revision, Status, Table, useLoaded, type ColumnOf } from '../ui';
 
 export function SessionPage({ id, route, version, running }: { id: string; route: Route; version: string; running: Running[] }) {
   const [query, change] = useQuery(route);
@@ -83,8 +85,8 @@ function Shown({ data, environments, query, change, now }: ShownProps) {
           {
             name: 'Case',
             show: (row) => (
-              <button type="button" class="linkish" aria-expanded={query.case === row.case && (query.v ?? '') === row.variant} onClick={() => change(query.case === row.case && (query.v ?? '') === row.variant ? { case: undefined, v: undefined, log: undefined } : { case: row.case, v: row.variant })}>
-                {plain(row.case)}
+              <button type="button" class="linkish" aria-expanded={query.case === row.case && (query.v ?? '') === row.variant} onClick={() => change(query.case === row.case && (query.v ?? '') === row.variant ? CLOSED : { ...CLOSED, case: row.case, v: row.variant })}>
+                {named(row.case)}
                 {row.variant && <span class="soft"> {plain(row.variant)}</span>}
                 {row.setup && <span class="tag">set-up</span>}
               </button>
@@ -115,6 +117,9 @@ function Shown({ data, environments, query, change, now }: ShownProps) {
     </>
   );
 }
+
+/** Nothing of a case that was open: where its output was searched, and which stretch of its curves was shown. */
+const CLOSED = { case: undefined, v: undefined, log: undefined, at: undefined, from: undefined, to: undefined };
 
 /** The first that is not dense beside dense, or beside the first of all. */
 function attentionsLink(id: string, names: string[]): string {
@@ -189,7 +194,7 @@ interface RunFiles {
   log?: { text: string; bytes: number; cut: boolean };
   resources?: Record<string, Packed>;
   gpus?: Record<string, Packed>;
-  files?: { name: string; bytes: number }[];
+  files?: RunFile[];
 }
 
 function Detail({ record, data, environments, wanted, onWanted }: { record: SessionRecord; data: SessionData; environments: Map<number, EnvironmentHead>; wanted: string; onWanted: (text: string) => void }) {
@@ -211,10 +216,9 @@ function Detail({ record, data, environments, wanted, onWanted }: { record: Sess
       <Requirements record={record} />
       <Stages metrics={metrics} place={record.place} />
       <Timings timings={record.outcome.timings_s} />
-      {files?.resources && <Curves title="Memory and CPU" columns={files.resources} name={`${record.case} resources`} />}
-      {files?.gpus && <Curves title="GPUs" columns={files.gpus} name={`${record.case} gpus`} />}
-      <details open>
-        <summary>{plural(metrics.length, 'metric')}</summary>
+      {files?.resources && <Curves title="Memory and CPU" kind="resources" columns={files.resources} name={`${record.case} resources`} />}
+      {files?.gpus && <Curves title="GPUs" kind="gpus" columns={files.gpus} name={`${record.case} gpus`} />}
+      <Fold name="metrics" start title={plural(metrics.length, 'metric')}>
         <dl class="metrics">
           {metrics.map((metric) => (
             <div key={metric.name + metric.unit}>
@@ -228,43 +232,12 @@ function Detail({ record, data, environments, wanted, onWanted }: { record: Sess
             </div>
           ))}
         </dl>
-      </details>
-      {files?.log && <Log log={files.log} wanted={wanted} onWanted={onWanted} />}
+      </Fold>
+      {files?.log && <Log log={files.log} name={`${data.session.name} ${record.case}`} wanted={wanted} onWanted={onWanted} />}
+      {files && !files.log && chosen('at') === 'log' && <p class="soft">What this run wrote is not at hand here: it wrote nothing, or its files are not where this page was made.</p>}
       <Command record={record} />
-      {files && !files.files?.length && <Artifacts names={record.setting.artifacts ?? []} />}
-      {files?.files && files.files.length > 0 && (
-        <details>
-          <summary>{plural(files.files.length, 'file')} of this run</summary>
-          <ul class="files">
-            {files.files.map((file) => (
-              <li key={file.name}>
-                <code>{plain(file.name)}</code> <span class="soft">{quantity(file.bytes, 'bytes')}</span>
-              </li>
-            ))}
-          </ul>
-          <p class="soft">
-            in <code>{plain(data.directory)}</code>
-          </p>
-        </details>
-      )}
+      {files && <FileList files={files.files ?? []} named={record.setting.artifacts ?? []} directory={data.directory} />}
     </div>
-  );
-}
-
-/** What the run said it left, where its files are not at hand. */
-function Artifacts({ names }: { names: string[] }) {
-  if (!names.length) return null;
-  return (
-    <details>
-      <summary>{plural(names.length, 'artifact')}</summary>
-      <ul class="files">
-        {names.map((name) => (
-          <li key={name}>
-            <code>{plain(name)}</code>
-          </li>
-        ))}
-      </ul>
-    </details>
   );
 }
 
@@ -333,12 +306,11 @@ function Margin({ margin, ok }: { margin: number | null; ok: boolean }) {
   );
 }
 
-function Bars({ title, rows }: { title: string; rows: [name: string, seconds: number][] }) {
+function Bars({ title, kind, rows }: { title: string; kind: string; rows: [name: string, seconds: number][] }) {
   const total = rows.reduce((sum, [, seconds]) => sum + seconds, 0);
   if (!rows.length || !total) return null;
   return (
-    <details open>
-      <summary>{title}</summary>
+    <Fold name={kind} title={title} start>
       <div class="bars">
         {rows.map(([name, seconds], at) => (
           <div key={name}>
@@ -352,13 +324,14 @@ function Bars({ title, rows }: { title: string; rows: [name: string, seconds: nu
           </div>
         ))}
       </div>
-    </details>
+      <PictureDownload name={title} draw={() => barsOf(title, rows)} />
+    </Fold>
   );
 }
 
 function Timings({ timings }: { timings?: Record<string, number> }) {
   const rows = Object.entries(timings ?? {}).filter((row): row is [string, number] => typeof row[1] === 'number' && row[1] > 0);
-  return rows.length > 1 ? <Bars title="Phases" rows={rows} /> : null;
+  return rows.length > 1 ? <Bars title="Phases" kind="phases" rows={rows} /> : null;
 }
 
 function Stages({ metrics, place }: { metrics: Column[]; place: number }) {
@@ -366,20 +339,32 @@ function Stages({ metrics, place }: { metrics: Column[]; place: number }) {
     const found = /^task_(.+)_process_time_sum$/.exec(metric.name);
     return found ? [[found[1], metric.values[place]]] : [];
   });
-  return <Bars title="Stages of the pipeline" rows={rows} />;
+  return <Bars title="Stages of the pipeline" kind="stages" rows={rows} />;
 }
 
 const MOST_LOG_LINES = 3000;
 
-function Log({ log, wanted, onWanted }: { log: { text: string; bytes: number; cut: boolean }; wanted: string; onWanted: (text: string) => void }) {
+function Log({ log, name, wanted, onWanted }: { log: { text: string; bytes: number; cut: boolean }; name: string; wanted: string; onWanted: (text: string) => void }) {
+  const box = useRef<HTMLPreElement>(null);
+  const meant = chosen('at') === 'log';
+  useEffect(() => {
+    if (!meant) return;
+    box.current?.closest('details')?.scrollIntoView();
+    box.current?.focus({ preventScroll: true });
+  }, [meant]);
   const lines = useMemo(() => log.text.replace(/\n$/, '').split('\n').map((line) => plain(line.replace(/\r+$/, '').split('\r').pop() ?? '').replaceAll(/\ufffd\[[0-9;]*[A-Za-z]/g, '')), [log]);
   const found = wanted ? lines.map((line, at): [number, string] => [at, line]).filter(([, line]) => line.toLowerCase().includes(wanted.toLowerCase())) : lines.map((line, at): [number, string] => [at, line]);
   const shownLines = found.slice(-MOST_LOG_LINES);
   return (
-    <details open>
-      <summary>
-        Output <span class="soft">{quantity(log.bytes, 'bytes')}{log.cut && ', its end'}</span>
-      </summary>
+    <Fold
+      name="output"
+      start
+      title={
+        <>
+          Output <span class="soft">{quantity(log.bytes, 'bytes')}{log.cut && ', its end'}</span>
+        </>
+      }
+    >
       <label class="choice">
         <span>Search the output</span>
         <input type="search" value={wanted} onInput={(event) => onWanted((event.target as HTMLInputElement).value)} />
@@ -389,7 +374,13 @@ function Log({ log, wanted, onWanted }: { log: { text: string; bytes: number; cu
           {plural(found.length, 'line')}
         </span>
       )}
-      <pre class="code log" tabIndex={0}>
+      <span class="downloads">
+        <span class="soft">Download</span>
+        <button type="button" onClick={() => save(`${name}.txt`, 'text/plain', log.text)}>
+          TXT
+        </button>
+      </span>
+      <pre class="code log" tabIndex={0} ref={box}>
         {shownLines.map(([at, line]) => (
           <span key={at}>
             <i>{at + 1}</i>
@@ -397,7 +388,7 @@ function Log({ log, wanted, onWanted }: { log: { text: string; bytes: number; cu
           </span>
         ))}
       </pre>
-    </details>
+    </Fold>
   );
 }
 
@@ -405,8 +396,7 @@ function Command({ record }: { record: SessionRecord }) {
   const { command = [], params = {}, tags = [] } = record.setting;
   if (!command.length && !Object.keys(params).length) return null;
   return (
-    <details>
-      <summary>Command and parameters</summary>
+    <Fold name="command" title="Command and parameters">
       {command.length > 0 && <pre class="code">{plain(command.join(' '))}</pre>}
       <dl class="metrics">
         {Object.entries(params).map(([name, value]) => (
@@ -421,7 +411,7 @@ function Command({ record }: { record: SessionRecord }) {
           {plain(tag)}
         </span>
       ))}
-    </details>
+    </Fold>
   );
 }
 
@@ -437,27 +427,29 @@ function Environments({ data, heads }: { data: SessionData; heads: Map<number, E
 }
 
 function Environment({ number, head }: { number: number; head: EnvironmentHead }) {
-  const [open, setOpen] = useState(false);
-  const { value } = useLoaded(() => (open ? load<Record<string, unknown>>(`environment/${number}`) : Promise.resolve(null)), [open]);
-  const { packages = {}, ...facts } = (value ?? {}) as { packages?: Record<string, string> };
+  const name = plain([head[5], head[3] && `Python ${head[3]}`, head[4]].filter(Boolean).join(', ') || head[1]);
   return (
-    <details class="card" onToggle={(event) => setOpen((event.target as HTMLDetailsElement).open)}>
-      <summary>
-        Environment {plain([head[5], head[3] && `Python ${head[3]}`, head[4]].filter(Boolean).join(', ') || head[1])}
-      </summary>
-      {value && (
-        <>
-          <pre class="code" tabIndex={0}>{plain(JSON.stringify(facts, null, 2))}</pre>
-          <dl class="metrics">
-            {Object.entries(packages).map(([name, version]) => (
-              <div key={name}>
-                <dt>{plain(name)}</dt>
-                <dd>{plain(version)}</dd>
-              </div>
-            ))}
-          </dl>
-        </>
-      )}
-    </details>
+    <Fold name={`env-${number}`} class="card" title={`Environment ${name}`}>
+      <EnvironmentFacts number={number} />
+    </Fold>
+  );
+}
+
+function EnvironmentFacts({ number }: { number: number }) {
+  const { value } = useLoaded(() => load<Record<string, unknown>>(`environment/${number}`), [number]);
+  if (!value) return null;
+  const { packages = {}, ...facts } = value as { packages?: Record<string, string> };
+  return (
+    <>
+      <pre class="code" tabIndex={0}>{plain(JSON.stringify(facts, null, 2))}</pre>
+      <dl class="metrics">
+        {Object.entries(packages).map(([name, version]) => (
+          <div key={name}>
+            <dt>{plain(name)}</dt>
+            <dd>{plain(version)}</dd>
+          </div>
+        ))}
+      </dl>
+    </>
   );
 }

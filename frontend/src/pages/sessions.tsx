@@ -1,23 +1,27 @@
 // All sessions, newest first.
 
-import { useState } from 'preact/hooks';
+import { useEffect, useState } from 'preact/hooks';
 import { saveCsv, saveJson } from '../export';
 import { moment, plural, quantity } from '../format';
 import type { Running } from '../live';
 import { loadSessions, type Overview, type Session } from '../model';
-import { go, link } from '../router';
+import { choose, chosen as chosenOf, go, link } from '../router';
 import { plain, Revision, sessionLink, Table } from '../ui';
 
 export function SessionsPage({ overview, running }: { overview: Overview; running: Running[] }) {
   const [sessions, setSessions] = useState(overview.sessions);
-  const [chosen, setChosen] = useState<string[]>([]);
+  const chosen = (chosenOf('chosen') ?? '').split(',').filter(Boolean);
   const all = sessions.length >= overview.counts.sessions;
+  const wanted = chosenOf('all') === '1';
   const loadAll = async () => {
     const last = overview.sessions.reduce((most, session) => Math.max(most, session.number), 0);
     const found = await loadSessions(Array.from({ length: Math.floor(last / 512) + 1 }, (_, shard) => shard * 512));
     setSessions([...found.values()].sort((a, b) => (b.started ?? '').localeCompare(a.started ?? '')));
   };
-  const toggle = (id: string) => setChosen((before) => (before.includes(id) ? before.filter((one) => one !== id) : [...before, id].slice(-2)));
+  useEffect(() => {
+    if (wanted && !all) void loadAll();
+  }, [wanted, all]);
+  const toggle = (id: string) => choose({ chosen: (chosen.includes(id) ? chosen.filter((one) => one !== id) : [...chosen, id].slice(-2)).join() });
   return (
     <>
       <h1>Sessions</h1>
@@ -26,7 +30,7 @@ export function SessionsPage({ overview, running }: { overview: Overview; runnin
           Compare the two chosen
         </button>
         {!all && (
-          <button type="button" onClick={loadAll}>
+          <button type="button" onClick={() => choose({ all: true })}>
             Show all {plural(overview.counts.sessions, 'session')}
           </button>
         )}

@@ -74,10 +74,26 @@ results_option = click.option(
     type=click.IntRange(min=0),
     default=30,
     show_default=True,
-    help="Keep logs and curves of the N newest sessions.",
+    help="Keep logs, curves and files of the N newest sessions.",
+)
+@click.option(
+    "--largest-file",
+    "largest_kib",
+    metavar="KIB",
+    type=click.IntRange(min=0),
+    default=1024,
+    show_default=True,
+    help="Copy the files that runs left into the site if they are no larger than this; larger ones are only named. "
+    "With 0, none.",
 )
 def build_command(
-    out: Path, db: str | None, results: Path | None, repo: Path | None, title: str, files_of: int
+    out: Path,
+    db: str | None,
+    results: Path | None,
+    repo: Path | None,
+    title: str,
+    files_of: int,
+    largest_kib: int,
 ) -> None:
     """Write the site to OUT, or bring the one there up to date."""
     from paceline.dashboard.build import build
@@ -85,7 +101,8 @@ def build_command(
     from paceline.dashboard.verdicts import read_verdicts
     from paceline.history.columns import read_marks
 
-    options = Options(title=title, results=results, files_of=files_of)
+    largest_bytes = largest_kib * 1024 or -1  # an empty file is a file, too
+    options = Options(title=title, results=results, files_of=files_of, largest_file_bytes=largest_bytes)
     with opened(db, options) as store:
         with store.database.reading():
             marks = read_marks(store.database)

@@ -11,6 +11,7 @@ import numpy as np
 
 from paceline import __version__
 from paceline.dashboard.badges import badge_files
+from paceline.dashboard.copies import Copies
 from paceline.dashboard.encoding import data_file, file_id
 from paceline.dashboard.feed import feed_file
 from paceline.dashboard.frame import Head, Options, Verdicts, read_frame
@@ -135,20 +136,27 @@ class Builder:
     def _session(self, head: Head, *, with_files: bool) -> None:
         known = self._old.sessions.get(head.id)
         own = self._frame.of_session(head.number)
-        mark = [_mark(own, 0, len(own.ids)), _digest(head), with_files]
+        largest_bytes = self._options.largest_file_bytes
+        mark = [_mark(own, 0, len(own.ids)), _digest(head), largest_bytes if with_files else None]
         if known and known["mark"] == mark:
             self._new.sessions[head.id] = known
             self.built.kept_sessions += 1
             return
         page, summary = self._pages.session(head)
-        found = dict(self._pages.files(head, page)) if with_files else {}
+        copies = Copies(self._out, largest_bytes)
+        found = dict(self._pages.files(head, page, copies.keep)) if with_files else {}
         for place, files in found.items():
             self._write(f"files/{head.id}/{place}", files)
         if "attentions" in page:
             self._write(f"evals/{head.id}", self._pages.evals(head))
         self._write(f"session/{head.id}", {**page, "files": sorted(found)})
-        self._new.sessions[head.id] = {"mark": mark, "summary": summary, "files": sorted(found)}
+        self._new.sessions[head.id] = {
+            **{"mark": mark, "summary": summary, "files": sorted(found)},
+            **({"artifacts": sorted(copies.sizes_bytes)} if copies.sizes_bytes else {}),
+        }
         self.built.sessions += 1
+        self.built.files += len(copies.sizes_bytes)
+        self.built.size_bytes += sum(copies.sizes_bytes.values())
 
     def _sides(self) -> None:
         """Environments and sources, which pages load when somebody asks for them."""
@@ -187,6 +195,7 @@ def _files_of(manifest: Manifest) -> Iterator[str]:
         if "attentions" in told["summary"]:
             yield f"data/evals/{ident}.js"
         yield from (f"data/files/{ident}/{place}.js" for place in told["files"])
+        yield from told.get("artifacts", ())
     yield from (f"data/{name}.js" for name in manifest.sides)
 
 

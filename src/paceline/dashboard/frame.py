@@ -43,11 +43,15 @@ class Head:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What the user chose: `files_of` is of how many of the newest sessions logs and curves are kept."""
+    """What the user chose: `files_of` is of how many of the newest sessions logs and curves are kept.
+
+    Files of a run up to `largest_file_bytes` are copied into a site on disk.
+    """
 
     title: str = "Benchmarks"
     results: Path | None = None
     files_of: int = 30
+    largest_file_bytes: int = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,9 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import Any
 
+from paceline.dashboard.artifacts import Artifact
 from paceline.dashboard.badges import badge_files
-from paceline.dashboard.encoding import data_file
+from paceline.dashboard.encoding import data_file, file_id
 from paceline.dashboard.feed import feed_file
 from paceline.dashboard.frame import Options
 from paceline.dashboard.moment import Moment, version_of
@@ -18,6 +19,7 @@ from paceline.record.codec import dump_plain
 from paceline.report.site import shell
 
 _DATA = re.compile(r"data/(overview|search|[a-z]+/[0-9a-f]+(?:-old|/[0-9]+)?)\.js")
+_ARTIFACT = re.compile(r"artifacts/([0-9a-f]+)/([0-9]{1,9})/([0-9a-f]{16})\.[a-z]{3}")
 _EXTRAS = frozenset({"feed.xml", "badges/session.svg", "badges/regressions.svg"})
 
 
@@ -59,6 +61,16 @@ class LiveSite:
         found = _DATA.fullmatch(path)
         value = self._data(found[1]) if found else None
         return data_file(found[1], value) if found and value is not None else None
+
+    def artifact(self, path: str) -> Artifact | None:
+        """The file of a run that an address means: one of those its page lists, and none besides."""
+        found = _ARTIFACT.fullmatch(path)
+        if found is None:
+            return None
+        ident, place = found[1], int(found[2])
+        running = self._running.artifacts(ident, place)
+        several = self._now().artifacts(ident, place) if running is None else running
+        return next((one for one in several if file_id(one.name) == found[3]), None)
 
     def _data(self, name: str) -> Any:
         kind, _, rest = name.partition("/")

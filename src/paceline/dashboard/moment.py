@@ -1,7 +1,9 @@
 """The history at one moment, as pages by their names; each is made once."""
 
+from functools import partial
 from typing import Any
 
+from paceline.dashboard.artifacts import Artifact, read_ending
 from paceline.dashboard.encoding import file_id
 from paceline.dashboard.frame import Head, Options, read_frame
 from paceline.dashboard.overview import SESSIONS_SHOWN
@@ -97,5 +99,15 @@ class Moment:
 
     def _session_files(self, ident: str, place: str) -> dict[str, Any] | None:
         head = self._heads[ident]
-        found = self._pages.files(head, self._session(head)[0])
+        found = self._pages.files(head, self._session(head)[0], partial(served_at, ident))
         return next((files for at, files in found if str(at) == place), None)
+
+    def artifacts(self, ident: str, place: int) -> list[Artifact]:
+        """The files of a record."""
+        head = self._heads.get(ident)
+        return self._pages.artifacts(head, self._session(head)[0], place) if head else []
+
+
+def served_at(ident: str, place: int, found: Artifact) -> str:
+    """The address of a file of a run on a live server; no name from the data is in it."""
+    return f"artifacts/{ident}/{place}/{file_id(found.name)}.{read_ending(found.path)}"

@@ -1,9 +1,11 @@
 """Every data file of the site by its name, made from the history when it is asked for."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from paceline.dashboard.artifacts import Artifact, find_artifacts
 from paceline.dashboard.case_pages import pack_case
 from paceline.dashboard.frame import Frame, Head, Options
 from paceline.dashboard.overview import Overview, Summaries
@@ -13,10 +15,18 @@ from paceline.dashboard.session_pages import session_page
 from paceline.history.columns import CaseGroup, read_case, read_environment, read_source
 from paceline.history.database import Database
 from paceline.model import Case, CaseKind
+from paceline.record import layout
 from paceline.record.codec import load
 
 SHARD = 512
 """Sessions of one file."""
+
+Address = Callable[[int, Artifact], str | None]
+"""Where a page finds a file of the record at a place; None if nowhere."""
+
+
+def _nowhere(place: int, found: Artifact) -> str | None:
+    return None
 
 
 class Pages:
@@ -89,19 +99,27 @@ class Pages:
         """Whether a session's own files are within reach."""
         return self._directory(head) is not None
 
-    def files(self, head: Head, page: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """What the files of a session have of each of its records, by the record's place in the session's page."""
+    def files(
+        self, head: Head, page: dict[str, Any], address: Address = _nowhere
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """What the files of a session have of each of its records, by the record's place in the session's page.
+
+        `address` says where the page finds a file of the record at a place.
+        """
         directory = self._directory(head)
         if directory is None:
             return
-        last = {name: place for place, name in enumerate(page["case"])}
-        setups = frozenset(page["setup"])
-        for name, place in last.items():
-            kind: CaseKind = "data_setup" if place in setups else "entry"
-            bare = name.removeprefix("data_setup/") if kind == "data_setup" else name
-            found = run_files(directory, Case(name=bare, entry=bare, key=bare, kind=kind))
+        for place in {name: place for place, name in enumerate(page["case"])}.values():
+            found = run_files(directory, _case_at(page, place), partial(address, place))
             if found:
                 yield place, found
+
+    def artifacts(self, head: Head, page: dict[str, Any], place: int) -> list[Artifact]:
+        """The files of the case at a place of the session's page."""
+        directory = self._directory(head)
+        if directory is None or place >= len(page["case"]):
+            return []
+        return find_artifacts(layout.entry_path(directory, _case_at(page, place)))
 
     def sessions(self, shard: int, summaries: Summaries) -> list[dict[str, Any]]:
         """The sessions whose numbers lie in a shard."""
@@ -122,6 +140,14 @@ class Pages:
         with self._database.reading():
             hash_, text = read_source(self._database, number)
         return {"hash": hash_, "text": text}
+
+
+def _case_at(page: dict[str, Any], place: int) -> Case:
+    """As much of a case as it takes to know its directory."""
+    name = page["case"][place]
+    kind: CaseKind = "data_setup" if place in page["setup"] else "entry"
+    bare = name.removeprefix("data_setup/") if kind == "data_setup" else name
+    return Case(name=bare, entry=bare, key=bare, kind=kind)
 
 
 def shards(frame: Frame) -> list[int]:

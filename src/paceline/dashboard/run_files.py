@@ -1,10 +1,11 @@
 """What only a session's files have: output, curves of memory, CPU and GPUs, and the list of artifacts."""
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from paceline.dashboard.artifacts import Artifact, find_artifacts
 from paceline.dashboard.encoding import milliseconds, pack_floats
 from paceline.model import Case
 from paceline.record import layout
@@ -14,6 +15,9 @@ LOG_BYTES = 256 * 1024
 CURVE_POINTS = 2000
 EXECUTION = "execution_summary.json"
 """What a session of evals has beside the files of all sessions."""
+
+Address = Callable[[Artifact], str | None]
+"""Where a page finds a file of a run; None if nowhere."""
 
 
 def find_directory(directory: str, name: str, results: Path | None) -> Path | None:
@@ -25,24 +29,25 @@ def find_directory(directory: str, name: str, results: Path | None) -> Path | No
     return path if path is not None and layout.is_session(path) else None
 
 
-def run_files(session_dir: Path, case: Case) -> dict[str, Any] | None:
+def run_files(session_dir: Path, case: Case, address: Address) -> dict[str, Any] | None:
     """What a case's directory holds of its last attempt; None if there is none."""
     entry = layout.entry_path(session_dir, case)
     if not entry.is_dir():
         return None
+    log = _log(entry)
     found = {
-        "log": _log(entry),
+        "log": log,
         "resources": _curves(_last_run(entry) / "resources.csv"),
         "gpus": _curves(_last_run(entry) / "gpustats.csv"),
-        "files": list(_listing(entry)),
+        "files": [_listed(one, address, entry, log) for one in find_artifacts(entry)],
     }
     return {name: value for name, value in found.items() if value}
 
 
 def _last_run(entry: Path) -> Path:
     """The directory of the case's last run: of several repetitions, the last one's."""
-    labels = layout.run_labels(entry)
-    return entry / layout.ATTEMPTS / labels[-1] if labels else entry
+    label = layout.last_run_label(entry)
+    return entry / layout.ATTEMPTS / label if label else entry
 
 
 def _log(entry: Path) -> dict[str, Any] | None:
@@ -97,9 +102,12 @@ def _number(text: str) -> float:
         return float("nan")
 
 
-def _listing(entry: Path) -> Iterator[Mapping[str, Any]]:
-    for directory in (layout.LOGS, layout.ARTIFACTS, layout.BENCHMARK_RESULTS):
-        for name in sorted(layout.names_in(entry / directory)):
-            path = entry / directory / name
-            if path.is_file():
-                yield {"name": f"{directory}/{name}", "bytes": path.stat().st_size}
+def _listed(found: Artifact, address: Address, entry: Path, log: Mapping[str, Any] | None) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": found.name, "bytes": found.size_bytes}
+    try:
+        if log and not log["cut"] and found.path.samefile(entry / layout.OUTPUT):
+            return {**told, "shown": True}  # a reader has all of it already
+        at = address(found)
+    except OSError:  # it went away meanwhile
+        at = None
+    return {**told, "at": at} if at else told

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from paceline.dashboard.artifacts import Artifact
 from paceline.dashboard.frame import Head, Options, Verdicts, read_frame
+from paceline.dashboard.moment import served_at
 from paceline.dashboard.pages import Pages
 from paceline.history import SessionInfo, Store, open_store
 from paceline.history.session_files import find_sessions, read_session
@@ -43,10 +46,19 @@ class RunningSessions:
         pages, head = self._read(path)
         page = pages.session(head)[0]
         if kind == "files":
-            return next((found for at, found in pages.files(head, page) if str(at) == place), None)
+            every = pages.files(head, page, partial(served_at, ident))
+            return next((found for at, found in every if str(at) == place), None)
         files = [at for at, _ in pages.files(head, page)]
         machines = [list(row) for row in pages.frame.environments]
         return {**page, "files": files, "running": list(_unfinished(path)), "environments": machines}
+
+    def artifacts(self, ident: str, place: int) -> list[Artifact] | None:
+        """The files of a record of a session that runs; None if it does not run."""
+        path = self._look().get(ident)
+        if path is None:
+            return None
+        pages, head = self._read(path)
+        return pages.artifacts(head, pages.session(head)[0], place)
 
     def _look(self) -> dict[str, Path]:
         results = self._options.results
