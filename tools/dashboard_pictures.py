@@ -28,7 +28,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 CASE = "join%5Bengine%3Ddask%2Csize%3Dlarge%5D"
 SHOTS = {
     "overview": "#/",
-    "case": f"#/case/{CASE}?m=wall_s",
+    "case": f"#/case/{CASE}?m=wall_s&a=70.0",
     "case-compare": "#/case/sort%5Bn%3D10000000%5D?m=wall_s&a=60.0&b=118.0",
     "session": "#/session/{last}?case=alm_windows",
     "compare": "#/compare?a=s%3A{older}&b=s%3A{last}",

@@ -60,7 +60,7 @@ interface Props {
   onView?: (from: number | undefined, to: number | undefined) => void;
   onHover?: (place: number | null, left: number, top: number) => void;
   onPick?: (place: number) => void;
-  /** Where in the chart the point held last is; null if none is, or it is out of sight. */
+  /** Where in the chart the one point held is; null if it is out of sight, or there are none or two of them. */
   onHeld?: (held: { at: number; left: number; top: number } | null) => void;
 }
 
@@ -340,8 +340,8 @@ function write(ctx: CanvasRenderingContext2D, text: string, x: number, y: number
 }
 
 function tellHeld(u: uPlot, { plot, pinned, onHeld }: Props): void {
-  const at = pinned?.[pinned.length - 1];
-  if (!onHeld || at === undefined) return onHeld?.(null);
+  const at = pinned?.[0];
+  if (!onHeld || at === undefined || pinned?.length !== 1) return onHeld?.(null);
   const left = u.valToPos(plot.x[at], 'x');
   const value = valueAt(plot, at);
   const top = value === undefined ? u.over.clientHeight - 30 : u.valToPos(value, 'y');

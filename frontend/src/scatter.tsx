@@ -99,6 +99,7 @@ export function Dots({ dots, lines, across, up }: { dots: Dot[]; lines: Dot[][];
   const left = (value: number) => LEFT + x.at(value) * (WIDTH - LEFT);
   const top = (value: number) => HEIGHT - BOTTOM - y.at(value) * (HEIGHT - BOTTOM);
   const box = useRef<HTMLDivElement>(null);
+  const below = labelsBelow(dots.map((dot) => ({ ...dot, x: left(dot.x), y: top(dot.y) })));
   return (
     <div ref={box}>
       <svg class="scatter" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role={dots.some((dot) => dot.href) ? 'group' : 'img'} aria-label={`${up.name} against ${across.name}, ${dots.length} points; the table below has them`}>
@@ -123,7 +124,7 @@ export function Dots({ dots, lines, across, up }: { dots: Dot[]; lines: Dot[][];
           <polyline key={line[0].id} class="pair" points={line.map((dot) => `${left(dot.x)},${top(dot.y)}`).join(' ')} />
         ))}
         {dots.map((dot) => (
-          <Mark key={dot.id} dot={dot} x={left(dot.x)} y={top(dot.y)} text={`${plain(dot.name)}: ${quantity(dot.x, across.unit)}, ${quantity(dot.y, up.unit)}`} />
+          <Mark key={dot.id} dot={dot} x={left(dot.x)} y={top(dot.y)} below={below.has(dot.id)} text={`${plain(dot.name)}: ${quantity(dot.x, across.unit)}, ${quantity(dot.y, up.unit)}`} />
         ))}
       </svg>
       <DrawingDownload name={`${up.name} against ${across.name}`} box={box} />
@@ -132,7 +133,21 @@ export function Dots({ dots, lines, across, up }: { dots: Dot[]; lines: Dot[][];
   );
 }
 
-function Mark({ dot, x, y, text }: { dot: Dot; x: number; y: number; text: string }) {
+const [LABEL_WIDE, LABEL_TALL] = [130, 17];
+
+/** Labels that stand below their dots, since above them there is another one. */
+function labelsBelow(dots: Dot[]): Set<string> {
+  const found = new Set<string>();
+  const taken: { x: number; y: number }[] = [];
+  for (const dot of dots.filter((one) => one.label).sort((a, b) => a.y - b.y)) {
+    const isTaken = taken.some((one) => Math.abs(one.x - dot.x) < LABEL_WIDE && Math.abs(one.y - dot.y) < LABEL_TALL);
+    if (isTaken) found.add(dot.id);
+    taken.push({ x: dot.x, y: isTaken ? dot.y + LABEL_TALL + 7 : dot.y });
+  }
+  return found;
+}
+
+function Mark({ dot, x, y, below, text }: { dot: Dot; x: number; y: number; below: boolean; text: string }) {
   const shape =
     dot.shape === 'square' ? <rect class={`dot ${dot.colour}`} x={x - 5} y={y - 5} width={10} height={10} /> : <circle class={`dot ${dot.colour} ${dot.shape}`} cx={x} cy={y} r={dot.shape === 'ring' ? 5 : 6} />;
   const toLeft = x > WIDTH - 120;
@@ -140,7 +155,7 @@ function Mark({ dot, x, y, text }: { dot: Dot; x: number; y: number; text: strin
     <>
       {shape}
       {dot.label && (
-        <text class="dot-label" x={x + (toLeft ? -10 : 10)} y={y - 7} text-anchor={toLeft ? 'end' : 'start'}>
+        <text class="dot-label" x={x + (toLeft ? -10 : 10)} y={y + (below ? LABEL_TALL : -7)} text-anchor={toLeft ? 'end' : 'start'}>
           {plain(dot.label)}
         </text>
       )}

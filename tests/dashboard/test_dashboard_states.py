@@ -141,6 +141,8 @@ def test_keys_alone_lead_to_the_log(watched: Watched, tmp_path: Path) -> None:
     for key in ("End", "Enter"):
         page.keyboard.press(key)
     expect(page.get_by_role("link", name="Log of this run")).to_be_visible()
+    box = page.get_by_role("group", name="Point held").bounding_box()
+    assert box and box["width"] > box["height"]  # the edge of the chart does not squeeze it
     page.keyboard.press("Tab")
     expect(page.get_by_role("link", name="Log of this run")).to_be_focused()
     page.keyboard.press("Enter")

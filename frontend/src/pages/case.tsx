@@ -288,7 +288,7 @@ interface Hover {
   top: number;
 }
 
-/** What is known of a point; of one that is held it stays, and leads to the log. */
+/** What is known of a point; of one that is held it stays, and leads to the log. Two are told of below the chart. */
 function Tip({ hover, plot, metric, loaded, width, onClose }: { hover: Hover; plot: CasePlot; metric: Column; loaded: Loaded; width: number; onClose?: () => void }) {
   const { left, top } = hover;
   const row = rowOf(plot, hover.at, loaded);
@@ -302,7 +302,7 @@ function Tip({ hover, plot, metric, loaded, width, onClose }: { hover: Hover; pl
           {row.samples.length} samples, {quantity(Math.min(...row.samples), metric.unit)} to {quantity(Math.max(...row.samples), metric.unit)}
         </div>
       )}
-      {plot.groups.length > 1 && <div>{plain(row.case)}</div>}
+      {loaded.siblings.length > 0 && <div>{plain(row.case)}</div>}
       <div>
         {moment(row.time)} {row.revision && <code>{short(row.revision)}</code>}
       </div>

@@ -349,13 +349,13 @@ function Comparisons({ rows }: { rows: Compared[] }) {
 }
 
 function Interval({ row, reach }: { row: Compared; reach: number }) {
-  const x = (value: number) => 70 + (Math.max(-reach, Math.min(reach, value - 1)) / reach) * 66;
+  const x = (value: number) => 50 + (Math.max(-reach, Math.min(reach, value - 1)) / reach) * 46;
   const known = Number.isFinite(row.high) && row.low > 0;
   const text = known ? `${percent(row.low - 1)} to ${percent(row.high - 1)}` : 'one start a side: not known';
   return (
     <span class="interval-box" title={text}>
-      <svg class={`interval ${row.verdict}`} width="140" height="18" role="img" aria-label={text}>
-        <line class="zero" x1="70" x2="70" y1="0" y2="18" />
+      <svg class={`interval ${row.verdict}`} width="100" height="18" role="img" aria-label={text}>
+        <line class="zero" x1="50" x2="50" y1="0" y2="18" />
         {known && <line class="reach" x1={x(row.low)} x2={x(row.high)} y1="9" y2="9" />}
         <circle cx={x(row.ratio)} cy="9" r="4" />
       </svg>

@@ -202,7 +202,7 @@ function Changes({ findings, overview }: { findings: Finding[]; overview: Overvi
       {findings.map((finding) => (
         <li key={finding.id}>
           <a href={caseLink(finding.case, finding.metric, { f: finding.id })} class="case-name">
-            {plain(finding.case)}
+            {named(finding.case)}
           </a>
           <span class="metric">
             {plain(finding.metric)}
