@@ -120,8 +120,8 @@ export function svgOf(title: string, plot: Plot, view: View): string {
     `<rect width="${WIDTH}" height="${HEIGHT}" fill="${colour('card')}"/>`,
     `<text x="${LEFT}" y="22" font-weight="600">${escaped(title)}</text>`,
     ...axes(plot, scales, values, [0, 1, 2, 3, 4].map((tick) => minX + ((maxX - minX) * tick) / 4)),
-    ...plot.changes.filter((change) => inside(change.from, change.to)).map((change) => changeOf({ ...change, from: clipped(change.from), to: clipped(change.to) }, scales)),
     ...plot.lines.flatMap((line) => lineOf(line, plot, places, scales)),
+    ...changesOf(plot.changes.filter((change) => inside(change.from, change.to)).map((change) => ({ ...change, from: clipped(change.from), to: clipped(change.to) })), scales),
     ...plot.levels.filter((level) => inside(level.from, level.to)).map((level) => `<line x1="${scales.x(clipped(level.from))}" x2="${scales.x(clipped(level.to))}" y1="${scales.y(level.value)}" y2="${scales.y(level.value)}" stroke="${colour(level.colour)}" stroke-width="3" opacity=".45"/>`),
     ...plot.epochs.filter((epoch) => inside(epoch.x, epoch.x)).map((epoch) => `<path d="M${scales.x(epoch.x)} ${TOP}V${HEIGHT - BOTTOM}" stroke="${colour('ink-soft')}" stroke-dasharray="4 4"/><text x="${scales.x(epoch.x) + 5}" y="${TOP + 26}" fill="${colour('ink-soft')}">${escaped(epoch.label.slice(0, 40))}</text>`),
     ...plot.failures.filter((one) => inside(one.x, one.x)).map((one) => crossOf(scales.x(one.x), one.value === null ? HEIGHT - BOTTOM - 9 : scales.y(one.value))),
@@ -148,14 +148,27 @@ function axes(plot: Plot, { x, y }: Scales, values: number[], places: number[]):
   const named = ticks(values, plot.unit);
   return [
     ...values.map((value, tick) => `<line x1="${LEFT}" x2="${WIDTH - RIGHT}" y1="${y(value)}" y2="${y(value)}" stroke="${colour('grid')}"/><text x="${LEFT - 8}" y="${y(value) + 4}" text-anchor="end">${escaped(named[tick])}</text>`),
-    ...places.map((place) => `<text x="${x(place)}" y="${HEIGHT - 14}" text-anchor="middle">${escaped(plot.label(plot.isTime ? place : Math.round(place)))}</text>`),
+    ...places.map((place, tick) => `<text x="${x(place)}" y="${HEIGHT - 14}" text-anchor="${tick === places.length - 1 ? 'end' : 'middle'}">${escaped(plot.label(plot.isTime ? place : Math.round(place)))}</text>`),
   ];
 }
 
-function changeOf(change: Plot['changes'][number], { x }: Scales): string {
+/** The labels of changes that are close to each other stand one below the other. */
+function changesOf(changes: Plot['changes'], scales: Scales): string[] {
+  let [row, last] = [0, -Infinity];
+  return [...changes]
+    .sort((a, b) => a.to - b.to)
+    .map((change) => {
+      const left = scales.x(change.to);
+      row = left < last ? row + 1 : 0;
+      last = left + 12 + change.label.length * 8;
+      return changeOf(change, scales, TOP + 12 + row * 15);
+    });
+}
+
+function changeOf(change: Plot['changes'][number], { x }: Scales, y: number): string {
   const tone = colour(change.verdict === 'better' ? 'better' : 'worse');
   const wide = Math.max(x(change.to) - x(change.from), 2);
-  return `<rect x="${x(change.from)}" y="${TOP}" width="${wide}" height="${HEIGHT - TOP - BOTTOM}" fill="${tone}" opacity=".18"/><text x="${x(change.to) + 4}" y="${TOP + 12}" fill="${tone}">${escaped(change.label)}</text>`;
+  return `<rect x="${x(change.from)}" y="${TOP}" width="${wide}" height="${HEIGHT - TOP - BOTTOM}" fill="${tone}" opacity=".18"/><text x="${x(change.to) + 4}" y="${y}" fill="${tone}" font-weight="600" stroke="${colour('card')}" stroke-width="3" paint-order="stroke">${escaped(change.label)}</text>`;
 }
 
 function lineOf(line: Plot['lines'][number], plot: Plot, places: number[], { x, y }: Scales): string[] {

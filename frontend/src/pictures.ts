@@ -80,12 +80,13 @@ const LONGEST_BAR = 460;
 /** Times as bars, with their shares of the whole. */
 export function barsOf(title: string, rows: [name: string, seconds: number][]): string {
   const total = rows.reduce((sum, [, seconds]) => sum + seconds, 0) || 1;
+  const most = Math.max(...rows.map(([, seconds]) => seconds)) || 1;
   const left = Math.min(WIDEST_NAME, widest(rows.map(([name]) => plain(name)))) + 2 * GAP;
   const parts = rows.map(([name, seconds], row) => {
     const top = HEAD - 14 + row * ROW;
-    const share = seconds / total;
-    const told = `${quantity(seconds, 's')}  ${(share * 100).toFixed(0)} %`;
-    return `${word(fitted(plain(name), WIDEST_NAME), GAP, top + 18)}<rect x="${left}" y="${top + 5}" width="${share * LONGEST_BAR}" height="${ROW - 10}" fill="${colour(LINES[row % LINES.length])}"/>${word(told, left + share * LONGEST_BAR + 8, top + 18)}`;
+    const long = (seconds / most) * LONGEST_BAR;
+    const told = `${quantity(seconds, 's')}, ${((seconds / total) * 100).toFixed(0)} %`;
+    return `${word(fitted(plain(name), WIDEST_NAME), GAP, top + 18)}<rect x="${left}" y="${top + 5}" width="${long}" height="${ROW - 10}" fill="${colour(LINES[row % LINES.length])}"/>${word(told, left + long + 8, top + 18)}`;
   });
   return sheet(title, Math.ceil(left + LONGEST_BAR + 140), HEAD + rows.length * ROW, parts);
 }

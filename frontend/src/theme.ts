@@ -55,8 +55,10 @@ export function useTheme(): Theme {
   return now;
 }
 
+/** A colour of the style sheet, always of six hexadecimal digits: what builds the sheet writes some with three. */
 export function colour(name: string): string {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  const found = getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  return found.replace(/^#(.)(.)(.)$/, '#$1$1$2$2$3$3');
 }
 
 /** Colours of lines: told apart by people who see fewer colours, too (after Okabe and Ito). */

@@ -53,7 +53,8 @@ def test_distribution_scatter_and_heat_map_are_pictures(watched: Watched, site: 
     assert all(text in texts for text in shown.locator("th").all_inner_texts())
     assert all(text in texts for text in shown.locator("td:not(:empty)").all_inner_texts())
     fills = {element.attrib["fill"] for element in drawing.iter(f"{SVG}rect")}
-    assert len(fills) >= 3  # paper, worse, and what may be chance
+    assert {"#ffffff"} < fills  # paper, what may be chance on it, and what is worse
+    assert min(int(fill[at : at + 2], 16) for fill in fills for at in (1, 3, 5)) > 0x80  # text is read on all
 
 
 def test_stages_and_names_that_try_are_pictures_too(watched: Watched, tmp_path: Path) -> None:

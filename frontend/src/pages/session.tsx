@@ -365,21 +365,24 @@ function Log({ log, name, wanted, onWanted }: { log: { text: string; bytes: numb
         </>
       }
     >
-      <label class="choice">
-        <span>Search the output</span>
-        <input type="search" value={wanted} onInput={(event) => onWanted((event.target as HTMLInputElement).value)} />
-      </label>
-      {wanted && (
-        <span class="soft" role="status">
-          {plural(found.length, 'line')}
+      <div class="bar">
+        <label class="choice">
+          <span>Search the output</span>
+          <input type="search" value={wanted} onInput={(event) => onWanted((event.target as HTMLInputElement).value)} />
+        </label>
+        {wanted && (
+          <span class="soft" role="status">
+            {plural(found.length, 'line')}
+          </span>
+        )}
+        <span class="grow" />
+        <span class="downloads">
+          <span class="soft">Download</span>
+          <button type="button" onClick={() => save(`${name}.txt`, 'text/plain', log.text)}>
+            TXT
+          </button>
         </span>
-      )}
-      <span class="downloads">
-        <span class="soft">Download</span>
-        <button type="button" onClick={() => save(`${name}.txt`, 'text/plain', log.text)}>
-          TXT
-        </button>
-      </span>
+      </div>
       <pre class="code log" tabIndex={0} ref={box}>
         {shownLines.map(([at, line]) => (
           <span key={at}>
