@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import parse_qs, quote
 
-import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from dashboard_browser import Watched, watch
@@ -79,16 +78,26 @@ def drag(page: Page, share_from: float, share_to: float) -> None:
     page.mouse.up()
 
 
+STRETCH = """([middle, width]) => {
+    const said = new URLSearchParams(location.hash.split('?')[1]);
+    const [from, to] = [Number(said.get('from')), Number(said.get('to'))];
+    return Math.abs((from + to) / 2 - middle) < 0.5 && Math.abs(to - from - width) < 0.4;
+}"""
+
+
+def wait_for_stretch(page: Page, middle: float, width: float) -> None:
+    """Until the address has this stretch of the axis: it follows when the hand rests, and a slow hand rests often."""
+    page.wait_for_function(STRETCH, arg=[middle, width])
+
+
 def test_what_a_drag_does_has_an_address(watched: Watched, site: str) -> None:
     page = watched.open(f"{site}#/case/{SLOW}")
     page.get_by_role("button", name="Drag pans").click()
     again = watched.open(page.url)
     expect(again.get_by_role("button", name="Drag pans")).to_have_attribute("aria-pressed", "true")
     drag(again, 0.7, 0.2)
+    wait_for_stretch(again, NIGHTS - 0.5, NIGHTS)  # panned, and not zoomed
     expect(again.get_by_role("button", name="Show all")).to_be_enabled()
-    seen = choices(again)
-    assert float(seen["to"]) - float(seen["from"]) == pytest.approx(NIGHTS)  # panned, and not zoomed
-    assert float(seen["from"]) == pytest.approx(-0.5 + NIGHTS / 2, abs=1)
 
 
 def make_logs(directory: Path) -> str:
@@ -176,11 +185,8 @@ def test_two_fingers_zoom_and_one_holds_a_point(browser: Browser, site: str) -> 
         for reach in (35, 45, 60):
             put("touchMove", -reach, reach)
         put("touchEnd")
-        expect(page.get_by_role("button", name="Show all")).to_be_enabled()
-        seen = choices(page)
-        assert float(seen["to"]) - float(seen["from"]) == pytest.approx(NIGHTS / 2, rel=0.02)
-        assert (float(seen["from"]) + float(seen["to"])) / 2 == pytest.approx(NIGHTS / 2 - 0.5, abs=0.5)
-        assert "a" not in seen  # two fingers hold no point
+        wait_for_stretch(page, NIGHTS / 2 - 0.5, NIGHTS / 2)
+        assert "a" not in choices(page)  # two fingers hold no point
         page.touchscreen.tap(middle + box["width"] / NIGHTS, y)  # half the points are in sight now
         held = page.get_by_role("group", name="Point held")
         expect(held).to_contain_text(f"night-{NIGHTS // 2}")
