@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from figures import Row, finish, make_parser
+from measuring import in_turn
 
 sys.path.insert(0, str(Path(__file__).parent / "data"))
 
@@ -36,12 +37,9 @@ def cpu_s(work: Callable[[], object]) -> float:
 
 def beside_sorting(rounds: int, work: Callable[[], object]) -> tuple[float, str]:
     """The median of the ratios, and what it was measured beside."""
-    work()
-    pairs = [(cpu_s(work), cpu_s(lambda: np.sort(NUMBERS))) for _ in range(rounds)]
-    sort_ms = 1000 * statistics.median(pair[1] for pair in pairs)
-    return statistics.median(
-        ours / theirs for ours, theirs in pairs
-    ), f"CPU, beside {sort_ms:.1f} ms of sorting"
+    ours, sorting = in_turn(rounds, lambda: cpu_s(work), lambda: cpu_s(lambda: np.sort(NUMBERS)))
+    ratio = statistics.median(one / other for one, other in zip(ours, sorting, strict=True))
+    return ratio, f"CPU, beside {1000 * statistics.median(sorting):.1f} ms of sorting"
 
 
 def measure_lengths(seed: int, rounds: int) -> list[Row]:
