@@ -6,12 +6,12 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from patience import wait_until
 from wheels import make_wheel
 from workplace import Workplace
 
@@ -102,11 +102,7 @@ def test_killed_it_goes_on_and_neither_loses_nor_repeats_a_run(ab_place: Workpla
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 120
-    while ledger(ab_place).count("begin") < 6:
-        assert time.monotonic() < deadline
-        assert process.poll() is None
-        time.sleep(0.02)
+    wait_until(lambda: ledger(ab_place).count("begin") >= 6, by=process)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     (out,) = (ab_place.path / "results").glob("ab-ab-*")
@@ -226,10 +222,7 @@ def test_ctrl_c_ends_it_and_the_same_command_goes_on(ab_place: Workplace) -> Non
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 120
-    while ledger(ab_place).count("begin") < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: ledger(ab_place).count("begin") >= 2, by=process)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=120)
     assert process.returncode == 130, said

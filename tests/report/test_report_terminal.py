@@ -6,10 +6,9 @@ import os
 import pty
 import re
 import threading
-import time
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +34,7 @@ from paceline.report.format import (
 )
 from paceline.report.live import LiveConsole, Running
 from paceline.report.terminal import PlainConsole, QuietConsole, make_console
+from patience import wait_until
 
 
 def make_case(name: str, **fields: object) -> Case:
@@ -327,13 +327,6 @@ def screen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     opened.close()
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 class TestLiveView:
     def test_is_chosen_on_a_terminal_that_can_redraw(self, screen: Screen) -> None:
         assert isinstance(make_console(screen.stream), LiveConsole)
@@ -352,7 +345,7 @@ class TestLiveView:
             console.session_started(report.plan, 0)
             console.case_started(records[0].case, ["x"], Path("a"), lambda n: ["\x1b[2Jwiped", "last"][-n:])
             console.run_started(records[0].case, "repeat 1/2")
-            wait_for(
+            wait_until(
                 lambda: "│ wiped" in screen.text() and "│ last" in screen.text() and "▶ 0:0" in screen.text()
             )
             console.note("a note")
