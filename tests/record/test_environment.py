@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from paceline.record import environment
-from paceline.record.environment import Environment, capture, git_state
+from paceline.record.environment import Environment, capture
 from paceline.record.redact import Redactor
+from paceline.record.repository import git_state
 
 
 def small_capture(tmp_path: Path, **options: Any) -> Environment:

@@ -1,6 +1,5 @@
 """What every placeholder and variable stands for in one plan."""
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,6 +17,7 @@ from paceline.plan.matrix import write_scalar
 from paceline.plan.placeholders import Atom, Template, fill, parse
 from paceline.plan.places import expand_home, normalise
 from paceline.record.redact import is_secret_name
+from paceline.record.repository import find_top
 
 Location = tuple[str | int, ...]
 
@@ -100,9 +100,7 @@ class Expansion:
             return self.setting.repo_dir
         directory = self.config_dir(location)
         if directory not in self._repositories:
-            around = (Path(directory), *Path(directory).parents)
-            tops = (str(one) for one in around if os.path.lexists(one / ".git"))
-            self._repositories[directory] = next(tops, directory)
+            self._repositories[directory] = str(find_top(Path(directory)) or directory)
         return self._repositories[directory]
 
     def problem(self, location: Location, message: str) -> Problem:
