@@ -7,9 +7,9 @@ from difflib import get_close_matches
 
 from paceline.config.schema import Entry
 from paceline.errors import Problem
-from paceline.model import Scalar
+from paceline.model import Scalar, key_case, name_case
 from paceline.plan.expansion import Expansion, Notes, Place
-from paceline.plan.matrix import Cell, MatrixError, expand, key_case, name_case
+from paceline.plan.matrix import Cell, MatrixError, expand
 from paceline.plan.selection import Candidate, Cycle, arrange
 
 _TOLD_CIRCLES = 20

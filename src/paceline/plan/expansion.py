@@ -12,8 +12,7 @@ from paceline.config.load import Loaded
 from paceline.config.problems import problem_at
 from paceline.config.variables import Unset
 from paceline.errors import Problem
-from paceline.model import Scalar, Setting
-from paceline.plan.matrix import write_scalar
+from paceline.model import Scalar, Setting, write_scalar
 from paceline.plan.placeholders import Atom, Template, fill, parse
 from paceline.plan.places import expand_home, normalise
 from paceline.record.redact import is_secret_name

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from itertools import product
 from math import prod
 
-from paceline.model import Scalar
+from paceline.model import Scalar, write_scalar
 
 MAX_CELLS = 10_000
 
@@ -38,28 +38,6 @@ def expand(
     if not cells:
         raise MatrixError("has no cells left; give an axis a value, or exclude less")
     return cells
-
-
-def name_case(entry: str, params: Mapping[str, Scalar]) -> str:
-    """`entry[executor=local,size=10]`, in the order given; the entry's own name without parameters."""
-    if not params:
-        return entry
-    inner = ",".join(f"{name}={write_scalar(value)}" for name, value in params.items())
-    return f"{entry}[{inner}]"
-
-
-def key_case(entry: str, params: Mapping[str, Scalar]) -> str:
-    """The case's identity in history: its name with the parameters sorted."""
-    return name_case(entry, dict(sorted(params.items())))
-
-
-def write_scalar(value: Scalar) -> str:
-    """A scalar as text, the way YAML spells it."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
 
 
 def _check(
