@@ -9,7 +9,8 @@ PacelineError           one line: what, where, what to do; exit code 2
 └── MissingExtra        a feature whose optional packages are not installed
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 
@@ -62,3 +63,12 @@ class MissingExtra(PacelineError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs the {extra} extra: pip install 'paceline[{extra}]'")
+
+
+@contextmanager
+def needs_extra(extra: str, what: str) -> Iterator[None]:
+    """Around the import of optional packages: without them, say which extra has them."""
+    try:
+        yield
+    except ModuleNotFoundError:
+        raise MissingExtra(what, extra) from None

@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any, Self
 
 import paceline
-from paceline.errors import MissingExtra, PacelineError
+from paceline.errors import PacelineError, needs_extra
 from paceline.model import Resources
 from paceline.run import ray_pool_boot
 from paceline.run.ray_pool_boot import Boot, digest
@@ -161,12 +161,10 @@ class Cluster:
 
 
 def _import_ray() -> Any:
-    try:
+    with needs_extra("ray", "a pool of machines"):
         import ray
         import ray.exceptions
         import ray.util.scheduling_strategies
-    except ModuleNotFoundError as error:
-        raise MissingExtra("a pool of machines", "ray") from error
     return ray
 
 
