@@ -9,7 +9,7 @@ PacelineError           one line: what, where, what to do; exit code 2
 └── MissingExtra        a feature whose optional packages are not installed
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -72,3 +72,11 @@ def needs_extra(extra: str, what: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError:
         raise MissingExtra(what, extra) from None
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str = "", *, most: int = 1) -> str:
+    """The hint for a word that is none of those known: what looks like it, else `otherwise`."""
+    from difflib import get_close_matches  # only who made a mistake needs it
+
+    close = get_close_matches(word, list(known), most)
+    return f"did you mean {' or '.join(map(repr, close))}?" if close else otherwise

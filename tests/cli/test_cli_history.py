@@ -59,7 +59,7 @@ def test_log_of_all_metrics_and_as_json(nights: Workplace) -> None:
 
 def test_log_without_such_a_case_or_metric(nights: Workplace) -> None:
     for words, told in (
-        (("srot", "wall_s"), "no case 'srot' in {db}; did you mean sort?"),
+        (("srot", "wall_s"), "no case 'srot' in {db}; did you mean 'sort'?"),
         (("xyz", "wall_s"), "no case 'xyz' in {db}; 'paceline history list' shows those there are"),
         (("sort", "speed"), "no numbers of speed in sort; its metrics are: rows, wall_s"),
     ):

@@ -66,7 +66,7 @@ def test_a_case_that_is_not_there_is_not_said_to_be_unchanged(nights: Here) -> N
     done = nights.run("regressions", "--case", "srot")
     assert (done.returncode, done.stdout) == (2, "")
     assert "no case 'srot' in" in done.stderr
-    assert "did you mean sort?" in done.stderr
+    assert "did you mean 'sort'?" in done.stderr
     assert nights.run("regressions", "--case", "sum").stdout == "nothing changed\n"
 
 

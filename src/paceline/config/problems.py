@@ -1,6 +1,5 @@
 """What pydantic found wrong, as problems that name the file, the line, the path and the remedy."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
@@ -11,7 +10,7 @@ from paceline.config.schema import Config
 from paceline.config.sink_choice import COMMAND_LINE
 from paceline.config.values import shown
 from paceline.config.variables import Path, path_text
-from paceline.errors import Problem
+from paceline.errors import Problem, did_you_mean
 
 _EXPECTED = {
     "string_type": "a string",
@@ -73,9 +72,8 @@ def problem_at(mark: Mark, path: str, message: str) -> Problem:
 
 def _unknown_key(loc: Path) -> str:
     key = str(loc[-1])
-    known = _keys_at(loc[:-1])
-    close = difflib.get_close_matches(key, known, n=1)
-    return f"unknown key {key!r}" + (f"; did you mean {close[0]!r}?" if close else "")
+    hint = did_you_mean(key, _keys_at(loc[:-1]))
+    return f"unknown key {key!r}; {hint}".removesuffix("; ")
 
 
 def _keys_at(loc: Path) -> list[str]:

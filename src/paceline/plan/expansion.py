@@ -11,7 +11,7 @@ from paceline.config.containers import in_container, mounted
 from paceline.config.load import Loaded
 from paceline.config.problems import problem_at
 from paceline.config.variables import Unset
-from paceline.errors import Problem
+from paceline.errors import Problem, did_you_mean
 from paceline.model import Scalar, Setting, write_scalar
 from paceline.plan.placeholders import Atom, Template, fill, parse
 from paceline.plan.places import expand_home, normalise
@@ -199,8 +199,7 @@ class Expansion:
         if formats:
             return f"data set {atom.name!r} has no format {atom.detail!r}; it has {', '.join(formats)}"
         known = list(dict.fromkeys(name for name, _ in self._datasets))
-        close = get_close_matches(atom.name, known, 1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known) or 'none'}"
+        hint = did_you_mean(atom.name, known, f"known: {', '.join(known) or 'none'}")
         return f"unknown data set {atom.name!r}; {hint}"
 
     def _matrix(self, atom: Atom, place: Place, notes: Notes) -> str:

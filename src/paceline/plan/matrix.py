@@ -1,10 +1,10 @@
 """A matrix becomes cells: all combinations of its axes, less `exclude`, with `include`; names are stable."""
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from itertools import product
 from math import prod
 
+from paceline.errors import did_you_mean
 from paceline.model import Scalar, write_scalar
 
 MAX_CELLS = 10_000
@@ -68,9 +68,8 @@ def _check_rule(rule: Mapping[str, Scalar], axes: Mapping[str, Sequence[Scalar]]
         raise MatrixError("is empty and would exclude every cell", "exclude", position)
     for name in rule:
         if name not in axes:
-            close = get_close_matches(name, axes, 1)
-            hint = f"; did you mean {close[0]!r}?" if close else f"; the axes are {', '.join(axes) or 'none'}"
-            raise MatrixError(f"{name!r} is not an axis{hint}", "exclude", position)
+            hint = did_you_mean(name, axes, f"the axes are {', '.join(axes) or 'none'}")
+            raise MatrixError(f"{name!r} is not an axis; {hint}", "exclude", position)
 
 
 def _matches(cell: Mapping[str, Scalar], rule: Mapping[str, Scalar]) -> bool:

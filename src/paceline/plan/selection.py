@@ -4,11 +4,10 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from fnmatch import translate
 from heapq import heapify, heappop, heappush
 
-from paceline.errors import SelectionError
+from paceline.errors import SelectionError, did_you_mean
 
 _LISTED = 20
 
@@ -151,8 +150,8 @@ class _Index:
             known = list(dict.fromkeys([*self._entries, *self._names]))
             if term in self._tags:
                 return f"; did you mean 'tag:{term}'?"
-        close = get_close_matches(term, known, 3)
-        return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+        hint = did_you_mean(term, known, most=3)
+        return f"; {hint}" if hint else ""
 
 
 def _glob(pattern: str) -> Callable[[str], object]:

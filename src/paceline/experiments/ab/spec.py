@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ from paceline.config.nodes import Mark, Node, items_of, mapping_of, parse_file, 
 from paceline.config.problems import Locator
 from paceline.config.schema import Config
 from paceline.config.variables import substitute_tree
-from paceline.errors import ConfigError, Problem
+from paceline.errors import ConfigError, Problem, did_you_mean
 from paceline.experiments.ab.schema import (
     AB_KEYS,
     DEFAULT_MARGIN,
@@ -118,8 +117,8 @@ def _unknown(key: str, mark: Mark) -> Problem:
 
 
 def _hint(key: str, known: Sequence[str]) -> str:
-    close = get_close_matches(key, known, 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    hint = did_you_mean(key, known)
+    return f"; {hint}" if hint else ""
 
 
 def _explain(error: Any, locator: Locator) -> Problem:
