@@ -22,7 +22,7 @@ class PacelineError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Problem:
-    """One thing wrong in a configuration file."""
+    """One thing wrong in a configuration file; on line 0 if it is the file itself."""
 
     file: str
     line: int
@@ -30,7 +30,7 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        where = f"{self.file}:{self.line}: " if self.file else ""
+        where = f"{self.file}:{self.line}: " if self.line else f"{self.file}: " if self.file else ""
         return f"{where}{self.path}: {self.message}" if self.path else f"{where}{self.message}"
 
 

@@ -126,6 +126,12 @@ def test_import_and_merge_count_what_is_new(nights: Workplace) -> None:
     assert done.returncode == 2 and "suite.yaml" in done.stderr
 
 
+def test_an_import_of_what_is_not_there_makes_no_database(place: Workplace) -> None:
+    done = place.run("history", "import", "nosuch.json")
+    assert (done.returncode, done.stderr) == (2, "paceline: nosuch.json: does not exist; check the path\n")
+    assert not list(place.path.iterdir())
+
+
 def test_alias_and_reset(nights: Workplace) -> None:
     out(nights, "alias", "join[n=1]", "sort")
     assert [row["case"] for row in json.loads(out(nights, "list", "--json"))] == ["sort"]
