@@ -146,7 +146,8 @@ def own_rss_bytes() -> int:
 
 
 def session(config: Path, name: str) -> Stopwatch:
-    from paceline.session import Request, run
+    from paceline.session import run
+    from paceline.session_request import Request
 
     watch = Stopwatch()
     report = run(Request(configs=(config,), session_name=name), watch)

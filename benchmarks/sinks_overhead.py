@@ -108,6 +108,7 @@ def shares_of(directory: Path, suite: Path, name: str) -> list[float]:
 def run_one(suite: Path, name: str) -> None:
     """Run a session with a watch on all that it does for sinks."""
     from paceline import session
+    from paceline.session_request import Request
     from paceline.sinks.dispatch import Dispatcher
 
     spent_s = {"open": 0.0, "record": 0.0, "close": 0.0}
@@ -131,7 +132,7 @@ def run_one(suite: Path, name: str) -> None:
         watch(method)
     session.Dispatcher = Watched  # type: ignore[misc]
     started_s = time.perf_counter()
-    report = session.run(session.Request(configs=(suite,), session_name=name, history=False), Silent())
+    report = session.run(Request(configs=(suite,), session_name=name, history=False), Silent())
     whole_s = time.perf_counter() - started_s
     if not report.ok:
         raise SystemExit(f"the measured session failed: {dict(report.counts)}")

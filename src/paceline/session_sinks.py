@@ -34,7 +34,7 @@ def send_session(
 
 
 def _plan(session_dir: Path, configs: Sequence[Path]) -> Plan:
-    from paceline.session import Request, prepare
+    from paceline.session_request import Request, prepare
 
     return prepare(
         Request(configs=tuple(configs), session_name=session_dir.name, results_dir=session_dir.parent)

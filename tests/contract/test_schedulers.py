@@ -14,7 +14,8 @@ import pytest
 
 from paceline.model import Case, Record, Report
 from paceline.run import ray_pool_slots
-from paceline.session import Request, run
+from paceline.session import run
+from paceline.session_request import Request
 from patience import wait_until
 from ray_nodes import simulated_nodes
 from workplace import Workplace

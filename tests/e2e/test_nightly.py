@@ -14,7 +14,7 @@ from paceline.errors import PacelineError
 from paceline.experiments.nightly import run_nightly
 from paceline.experiments.trials import Quiet
 from paceline.model import Report
-from paceline.session import Request
+from paceline.session_request import Request
 from workplace import Workplace
 
 SINK = """

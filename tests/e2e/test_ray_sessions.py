@@ -17,7 +17,8 @@ import pytest
 from living_processes import marked_processes
 from paceline.run import ray_cluster
 from paceline.run.ray_ports import LOOPBACK, Ports, reserve
-from paceline.session import Request, run
+from paceline.session import run
+from paceline.session_request import Request
 from patience import PATIENCE_S, wait_until
 from workplace import Workplace
 

@@ -23,7 +23,8 @@ from paceline.history import open_store
 from paceline.model import Finding, Report, Setting
 from paceline.report.bisection import Candidate
 from paceline.run.listener import Listener
-from paceline.session import Request, load_config, run
+from paceline.session import run
+from paceline.session_request import Request, load_config
 
 _TONIGHT = Candidate(ident="tonight", label="tonight", kind="environment")
 

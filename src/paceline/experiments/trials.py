@@ -12,7 +12,8 @@ from paceline.model import Case, Plan, Record, Report, Scalar, Setting, Status
 from paceline.record.directory import SessionDir
 from paceline.record.layout import DATA_SETUP, is_session, safe_name
 from paceline.run.listener import Listener
-from paceline.session import Request, prepare, run
+from paceline.session import run
+from paceline.session_request import Request, prepare
 
 TRIALS = "trials"
 
