@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from git_commands import git
 from patience import wait_until
 from wheels import make_wheel
 from workplace import Workplace
@@ -168,12 +169,11 @@ def test_packages_of_the_arms(ab_place: Workplace) -> None:
 def test_revisions_as_arms(ab_place: Workplace) -> None:
     repo = ab_place.path / "repo"
     repo.mkdir()
-    git = ["git", "-C", str(repo), "-c", "user.name=t", "-c", "user.email=t@example.com"]
-    subprocess.run([*git, "init", "-q", "-b", "main"], check=True)
+    git(repo, "init", "-q", "-b", "main")
     for cost in (1.0, 1.5):
         (repo / "cost.txt").write_text(str(cost))
-        subprocess.run([*git, "add", "-A"], check=True)
-        subprocess.run([*git, "commit", "-q", "-m", str(cost)], check=True)
+        git(repo, "add", "-A")
+        git(repo, "commit", "-q", "-m", str(cost))
     ab_place.write(
         "bench.py",
         "import os, pathlib\nfrom paceline import emit\n"

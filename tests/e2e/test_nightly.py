@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from demo_repo import SCRIPT, SUITE, DemoRepo, git, make_repo, make_wheel
+from demo_repo import SCRIPT, SUITE, DemoRepo, make_repo, make_wheel
+from git_commands import git
 from paceline.cli import cli
 from paceline.errors import PacelineError
 from paceline.experiments.nightly import run_nightly
