@@ -18,7 +18,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from paceline.model import Case, Check, Measurement, Plan, Record, Report, Scalar, Status
+from paceline.model import Measurement, Record, Scalar, Status
 from paceline.report import live as live_view
 from paceline.report.format import (
     clock,
@@ -35,27 +35,11 @@ from paceline.report.format import (
 from paceline.report.live import LiveConsole, Running
 from paceline.report.terminal import PlainConsole, QuietConsole, make_console
 from patience import wait_until
-
-
-def make_case(name: str, **fields: object) -> Case:
-    return Case(name=name, entry=name, key=name, **fields)  # type: ignore[arg-type]
-
-
-def make_record(name: str, status: Status = Status.PASSED, **fields: object) -> Record:
-    return Record(session="s", case=make_case(name), attempt=1, status=status, **fields)  # type: ignore[arg-type]
-
-
-def make_report(records: Sequence[Record], *, interrupted: bool = False) -> Report:
-    counts = Counter(record.status for record in records)
-    plan = Plan(session="s", directory=Path("/results/s"), cases=tuple(record.case for record in records))
-    return Report(plan=plan, records=records, counts=counts, interrupted=interrupted)
+from report.reports import MISSED, make_case, make_record, make_report
 
 
 def no_output(lines: int) -> list[str]:
     return []
-
-
-MISSED = Check(metric="windows", kind="min_value", bound=100, actual=50, margin=-50, ok=False)
 
 
 class TestPlainLog:
