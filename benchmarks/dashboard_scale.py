@@ -40,6 +40,7 @@ from history_scale import (
     make_cases,
     night,
 )
+from measuring import in_turn
 
 from paceline.history import open_store, schema
 
@@ -185,12 +186,8 @@ def measure_pages(browser: Any, out: Path, empty: Path, rounds: int) -> list[Row
             "first": lambda: drawn_ms(page, full_address, ".tiles"),
             "case": lambda: drawn_ms(page, f"{full_address}#/case/bench_7?m=phase_3_s", ".chart canvas"),
         }
-        times: dict[str, list[float]] = {name: [] for name in looks}
-        for turn in range(rounds + 1):
-            for name, look in looks.items():
-                taken_ms = look()
-                times[name] += [taken_ms] if turn else []  # the first time warms up
-    middle = {name: statistics.median(found) for name, found in times.items()}
+        times_ms = in_turn(rounds, *looks.values())
+    middle = dict(zip(looks, map(statistics.median, times_ms), strict=True))
     told = ", ".join(f"{name} {ms:.0f} ms" for name, ms in middle.items())
     return [
         Row(

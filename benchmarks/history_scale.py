@@ -21,6 +21,7 @@ from pathlib import Path
 from uuid import UUID, uuid5
 
 from figures import Row, finish, make_parser
+from measuring import in_turn
 
 from paceline.history import SessionInfo, Store, open_store
 from paceline.model import Case, Measurement, Record, Status
@@ -47,16 +48,9 @@ def timed(work: Callable[[], object]) -> Times:
     return Times(cpu_s=time.process_time() - cpu_started_s, wall_s=time.perf_counter() - started_s)
 
 
-def in_turn(
-    rounds: int, ours: Callable[[], object], yardstick: Callable[[], object]
-) -> tuple[list[Times], list[Times]]:
-    """Both measured one after the other, so that a change of load meets both."""
-    pairs = [(timed(ours), timed(yardstick)) for _ in range(rounds)]
-    return [pair[0] for pair in pairs[1:]], [pair[1] for pair in pairs[1:]]
-
-
-def ratio(ours: Sequence[Times], yardstick: Sequence[Times]) -> tuple[float, str]:
+def ratio(rounds: int, do_ours: Callable[[], object], do_plainly: Callable[[], object]) -> tuple[float, str]:
     """The larger of the two ratios of medians, CPU or wall, and how it came about."""
+    ours, yardstick = in_turn(rounds - 1, lambda: timed(do_ours), lambda: timed(do_plainly))
     cpu = statistics.median(one.cpu_s for one in ours) / statistics.median(one.cpu_s for one in yardstick)
     wall = statistics.median(one.wall_s for one in ours) / statistics.median(one.wall_s for one in yardstick)
     ms = statistics.median(one.cpu_s for one in yardstick) * 1000
@@ -191,7 +185,7 @@ def measure_ingestion(path: Path, cases: Sequence[Case], rounds: int) -> Row:
 
     add()
     plain = PlainWriter(path, f"night-{POINTS}")
-    figure, detail = ratio(*in_turn(rounds, add, plain.write))
+    figure, detail = ratio(rounds, add, plain.write)
     plain.remove()
     with open_store(path) as store:
         store.prune(sessions=[f"night-{POINTS + number}" for number in range(rounds + 1)])
@@ -222,12 +216,11 @@ def measure_reading(path: Path, cases: Sequence[Case], rounds: int) -> Row:
         )
         chosen = [chance.choice(cases).key for _ in range(rounds)]
         ours, theirs = iter(chosen), iter(chosen)
-        pairs = in_turn(
+        figure, detail = ratio(
             rounds,
             lambda: store.series(next(ours), "phase_3_s"),
             lambda: connection.execute(PLAIN_READ, (numbers[next(theirs)],)).fetchall(),
         )
-    figure, detail = ratio(*pairs)
     return Row(
         what="one series of 1,000 points read",
         metric="reading_overhead",

@@ -7,17 +7,17 @@ An absolute time says little on a busy machine, so each figure stands beside its
 """
 
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from figures import Row, finish, make_parser
+from measuring import cpu_s_of, environment, in_memory, in_turn
 
 SCRIPT = """\
 import json, sys
@@ -26,32 +26,6 @@ where = Path(sys.argv[sys.argv.index("--benchmark-results-path") + 1])
 where.mkdir(parents=True, exist_ok=True)
 (where / "metrics.json").write_text(json.dumps({"value": 1}))
 """
-
-
-def environment() -> dict[str, str]:
-    """Bytecode is written and used, as on any user's machine."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-
-
-def cpu_s(argv: Sequence[str], cwd: Path) -> float:
-    """User and system seconds of one command."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(
-        argv, cwd=cwd, env=environment(), check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
-
-
-def in_turn(repeats: int, *measures: Callable[[], float]) -> list[float]:
-    """The median of each measure, taken in turn so that a change of load meets all of them."""
-    readings: list[list[float]] = [[] for _ in measures]
-    for measure in measures:
-        measure()
-    for _ in range(repeats):
-        for kept, measure in zip(readings, measures, strict=True):
-            kept.append(measure())
-    return [statistics.median(kept) for kept in readings]
 
 
 def suite(count: int, results_dir: Path) -> str:
@@ -82,9 +56,9 @@ def measure_start(directory: Path, repeats: int) -> list[Row]:
     thousand, four_thousand = write_suite(directory, 1000), write_suite(directory, 4000)
 
     def run(*words: str) -> Callable[[], float]:
-        return lambda: cpu_s([python, *words], directory)
+        return lambda: cpu_s_of([python, *words], directory, environment())
 
-    click, version, help_text, plan, plan_4000 = in_turn(
+    readings = in_turn(
         repeats,
         run("-c", "import click"),
         run("-m", "paceline", "--version"),
@@ -92,6 +66,7 @@ def measure_start(directory: Path, repeats: int) -> list[Row]:
         run("-m", "paceline", "plan", str(thousand)),
         run("-m", "paceline", "plan", str(four_thousand)),
     )
+    click, version, help_text, plan, plan_4000 = map(statistics.median, readings)
     against = f"CPU, beside {click * 1000:.0f} ms of `import click`"
 
     def beside(what: str, metric: str, taken_s: float, bound: float) -> Row:
@@ -171,7 +146,8 @@ def own_rss_bytes() -> int:
 
 
 def session(config: Path, name: str) -> Stopwatch:
-    from paceline.session import Request, run
+    from paceline.session import run
+    from paceline.session_request import Request
 
     watch = Stopwatch()
     report = run(Request(configs=(config,), session_name=name), watch)
@@ -246,12 +222,6 @@ def measure_memory(directory: Path, count: int) -> list[Row]:
             detail=f"RSS, beside {flooded.rss_bytes[0] / 1e6:.0f} MB before it",
         ),
     ]
-
-
-def in_memory() -> Path | None:
-    """A file system in memory if there is one: what it costs to make a file on a disk depends on the disk's past."""
-    shared = Path("/dev/shm")
-    return shared if os.access(shared, os.W_OK) else None
 
 
 def main() -> int:

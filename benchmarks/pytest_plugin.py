@@ -7,17 +7,16 @@ The CPU seconds of whole runs of pytest, taken in turn: one test, and many. What
 the number of tests, so what a run costs once (imports, a look at the machine, opening the history) is shown apart.
 """
 
-import os
-import resource
 import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from figures import make_parser, publish
+from measuring import cpu_s_of, environment, in_memory, in_turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,17 +78,7 @@ def write_tests(path: Path, kind: Kind, count: int) -> None:
 def cpu_s(directory: Path, kind: Kind, file: Path) -> float:
     """User and system seconds of one run of pytest."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", file.name, *kind.options]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.run(command, cwd=directory, check=True, env=environment(), **quiet)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return (after.ru_utime - before.ru_utime) + (after.ru_stime - before.ru_stime)
-
-
-def environment() -> dict[str, str]:
-    """Bytecode is written and used, as on any user's machine; results go beside the tests."""
-    left_out = {"PYTHONDONTWRITEBYTECODE", "PACELINE_DB"}
-    return {name: value for name, value in os.environ.items() if name not in left_out}
+    return cpu_s_of(command, directory, environment("PACELINE_DB"))  # the results go beside the tests
 
 
 def measure(directory: Path, kind: Kind, count: int) -> tuple[float, float]:
@@ -99,7 +88,6 @@ def measure(directory: Path, kind: Kind, count: int) -> tuple[float, float]:
     for file, tests in ((one, 1), (many, count)):
         if not file.exists():
             write_tests(file, kind, tests)
-            cpu_s(directory, kind, file)  # compiles it, makes the database, fills the caches
     once_s = cpu_s(directory, kind, one)
     return once_s, (cpu_s(directory, kind, many) - once_s) / (count - 1)
 
@@ -107,10 +95,10 @@ def measure(directory: Path, kind: Kind, count: int) -> tuple[float, float]:
 Medians = dict[Kind, tuple[float, float]]
 
 
-def medians_of(readings: dict[Kind, Sequence[tuple[float, float]]]) -> Medians:
+def medians_of(readings: Iterable[tuple[Kind, Sequence[tuple[float, float]]]]) -> Medians:
     return {
         kind: (statistics.median(one for one, _ in taken), statistics.median(each for _, each in taken))
-        for kind, taken in readings.items()
+        for kind, taken in readings
     }
 
 
@@ -148,15 +136,11 @@ def main() -> None:
         help="what to measure beside a bare test (default: everything)",
     )
     arguments = parser.parse_args()
-    shared_memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=shared_memory if shared_memory.is_dir() else None) as made:
-        readings: dict[Kind, list[tuple[float, float]]] = {
-            kind: [] for kind in KINDS if kind is BARE or kind.metric in arguments.kinds
-        }
-        for _ in range(arguments.repeats):
-            for kind, taken in readings.items():
-                taken.append(measure(Path(made), kind, arguments.tests))
-    medians = medians_of(dict(readings))
+    kinds = [kind for kind in KINDS if kind is BARE or kind.metric in arguments.kinds]
+    with tempfile.TemporaryDirectory(dir=in_memory()) as made:
+        measures = [partial(measure, Path(made), kind, arguments.tests) for kind in kinds]
+        readings = in_turn(arguments.repeats, *measures)
+    medians = medians_of(zip(kinds, readings, strict=True))
     print("\n".join(table(medians)))
     publish(arguments, figures_of(medians), num_tests=arguments.tests)
 

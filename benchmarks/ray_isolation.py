@@ -5,7 +5,7 @@
 
 Bare: `ray start --head`, a driver that connects, SIGKILL to the group. Ours: the same driver inside `RayCluster`, which
 adds a private directory and token, ports of its own, a watching process, the proof that nothing is left, and the logs.
-The two take turns, and swap places every round, so that a change of load meets both.
+The two take turns, and swap places every round, so that a change of load meets both; the first round does not count.
 """
 
 import os
@@ -18,9 +18,11 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from figures import Row, finish, make_parser
+from measuring import environment, in_turn
 
 from paceline.run import tree
 from paceline.run.ray_cluster import RayCluster
@@ -43,12 +45,6 @@ class Reading:
     @property
     def total_s(self) -> float:
         return self.start_s + self.connect_s + self.stop_s
-
-
-def environment() -> dict[str, str]:
-    """Bytecode is used as on any user's machine, and no other cluster is known."""
-    left_out = ("PYTHONDONTWRITEBYTECODE", "RAY_ADDRESS")
-    return {name: value for name, value in os.environ.items() if name not in left_out}
 
 
 def connect(env: Mapping[str, str]) -> None:
@@ -91,7 +87,7 @@ def bare(directory: Path) -> Reading:
 
 def isolated(directory: Path) -> Reading:
     options = {"num_cpus": 1, "num_gpus": 0, "object_store_memory": STORE_BYTES, "start_timeout_s": 300}
-    env = environment()
+    env = environment("RAY_ADDRESS")
     begun = time.perf_counter()
     with RayCluster(options, directory, env) as cluster:
         started = time.perf_counter()
@@ -103,29 +99,23 @@ def isolated(directory: Path) -> Reading:
     return Reading(start_s=started - begun, connect_s=connected - started, stop_s=stopped - connected)
 
 
-def in_turn(rounds: int) -> tuple[list[Reading], list[Reading]]:
-    """Readings of both, in pairs; the first pair only warms the caches."""
-    kinds: list[tuple[Callable[[Path], Reading], list[Reading]]] = [(bare, []), (isolated, [])]
-    for number in range(rounds + 1):
-        for measure, kept in kinds if number % 2 else reversed(kinds):
-            where = Path(tempfile.mkdtemp(prefix="plb", dir="/tmp"))
-            reading = measure(where)
-            shutil.rmtree(where, ignore_errors=True)
-            if number:
-                kept.append(reading)
-                print(
-                    f"{measure.__name__:<9} start {reading.start_s:6.2f}  connect {reading.connect_s:5.2f}  "
-                    f"stop {reading.stop_s:5.2f}  = {reading.total_s:6.2f} s",
-                    flush=True,
-                )
-    return kinds[0][1], kinds[1][1]
+def measure(kind: Callable[[Path], Reading]) -> Reading:
+    where = Path(tempfile.mkdtemp(prefix="plb", dir="/tmp"))
+    reading = kind(where)
+    shutil.rmtree(where, ignore_errors=True)
+    print(
+        f"{kind.__name__:<9} start {reading.start_s:6.2f}  connect {reading.connect_s:5.2f}  "
+        f"stop {reading.stop_s:5.2f}  = {reading.total_s:6.2f} s",
+        flush=True,
+    )
+    return reading
 
 
 def main() -> int:
     parser = make_parser(__doc__)
     parser.add_argument("--rounds", type=int, default=5, help="pairs of clusters that are counted")
     options = parser.parse_args()
-    theirs, ours = in_turn(options.rounds)
+    theirs, ours = in_turn(options.rounds, partial(measure, bare), partial(measure, isolated))
     ratios = [mine.total_s / yours.total_s for yours, mine in zip(theirs, ours, strict=True)]
     total = sum(reading.total_s for reading in ours) / sum(reading.total_s for reading in theirs)
     ratio = statistics.median(ratios)

@@ -6,7 +6,7 @@
 Bare: a program that connects to the cluster and runs the command in one Ray task a case. Ours: `paceline run --on` with
 as many entries; besides, it watches each process tree, measures it, keeps its output and brings its files home. Both
 are timed from the start of their process to its end. They take turns, and swap places every round, so that a change
-of load meets both.
+of load meets both; the first round does not count.
 """
 
 import json
@@ -19,17 +19,18 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from figures import Row, finish, make_parser
+from measuring import in_memory, in_turn
 
 from paceline.run.ray_ports import reserve
 
 BOUND_MS = 15.0
 COMMAND = ["true"]
 STORE_BYTES = 100_000_000
-# Making and removing files is no part of what is asked here, and depends on what else the disk does.
-WORK_DIR = Path("/dev/shm" if Path("/dev/shm").is_dir() else tempfile.gettempdir())
+WORK_DIR = in_memory() or Path(tempfile.gettempdir())
 BARE = """
 import subprocess, sys
 import ray
@@ -94,20 +95,11 @@ def pooled(address: str, count: int, cwd: Path) -> float:
     return seconds
 
 
-def in_turn(address: str, count: int, rounds: int) -> tuple[list[float], list[float]]:
-    """Seconds of both, in pairs; the first pair only warms the caches and the nodes."""
-    kinds: list[tuple[Callable[[str, int, Path], float], list[float]]] = [(bare, []), (pooled, [])]
-    for number in range(rounds + 1):
-        for measure, kept in kinds if number % 2 else reversed(kinds):
-            with tempfile.TemporaryDirectory(prefix="plb", dir=WORK_DIR) as cwd:
-                seconds = measure(address, count, Path(cwd))
-            if number:
-                kept.append(seconds)
-                print(
-                    f"{measure.__name__:<7} {seconds:6.2f} s  {1000 * seconds / count:6.1f} ms a case",
-                    flush=True,
-                )
-    return kinds[0][1], kinds[1][1]
+def measure(kind: Callable[[str, int, Path], float], address: str, count: int) -> float:
+    with tempfile.TemporaryDirectory(prefix="plb", dir=WORK_DIR) as cwd:
+        seconds = kind(address, count, Path(cwd))
+    print(f"{kind.__name__:<7} {seconds:6.2f} s  {1000 * seconds / count:6.1f} ms a case", flush=True)
+    return seconds
 
 
 def main() -> int:
@@ -116,7 +108,8 @@ def main() -> int:
     parser.add_argument("--cases", type=int, default=200, help="cases of a run")
     options = parser.parse_args()
     with two_nodes() as address:
-        theirs, ours = in_turn(address, options.cases, options.rounds)
+        measures = [partial(measure, kind, address, options.cases) for kind in (bare, pooled)]
+        theirs, ours = in_turn(options.rounds, *measures)
     extra_ms = [1000 * (mine - yours) / options.cases for yours, mine in zip(theirs, ours, strict=True)]
     figure = statistics.median(extra_ms)
     spread = f"{min(extra_ms):.1f} to {max(extra_ms):.1f}; {statistics.median(ours) / statistics.median(theirs):.2f}x"

@@ -23,6 +23,7 @@ from threading import Thread
 from typing import Any
 
 from figures import is_recorded, make_parser, publish
+from measuring import environment
 
 BOUND = 0.03
 SCRIPT = """\
@@ -62,10 +63,9 @@ def write_suite(directory: Path, name: str, count: int, seconds: float, sinks: l
     return path
 
 
-def environment(directory: Path) -> dict[str, str]:
-    kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+def with_sinks_of(directory: Path) -> dict[str, str]:
     paths = filter(None, (str(directory), os.environ.get("PYTHONPATH")))
-    return {**kept, "PYTHONPATH": os.pathsep.join(paths)}
+    return {**environment(), "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def session_s(directory: Path, suite: Path, name: str) -> float:
@@ -83,7 +83,7 @@ def session_s(directory: Path, suite: Path, name: str) -> float:
     ]
     started_s = time.perf_counter()
     done = subprocess.run(
-        command, check=False, cwd=directory, env=environment(directory), capture_output=True, text=True
+        command, check=False, cwd=directory, env=with_sinks_of(directory), capture_output=True, text=True
     )
     taken_s = time.perf_counter() - started_s
     if done.returncode:
@@ -97,7 +97,7 @@ def shares_of(directory: Path, suite: Path, name: str) -> list[float]:
         [sys.executable, __file__, "--one", str(suite), name],
         check=True,
         cwd=directory,
-        env=environment(directory),
+        env=with_sinks_of(directory),
         stdout=subprocess.PIPE,
         text=True,
     )
@@ -108,6 +108,7 @@ def shares_of(directory: Path, suite: Path, name: str) -> list[float]:
 def run_one(suite: Path, name: str) -> None:
     """Run a session with a watch on all that it does for sinks."""
     from paceline import session
+    from paceline.session_request import Request
     from paceline.sinks.dispatch import Dispatcher
 
     spent_s = {"open": 0.0, "record": 0.0, "close": 0.0}
@@ -131,7 +132,7 @@ def run_one(suite: Path, name: str) -> None:
         watch(method)
     session.Dispatcher = Watched  # type: ignore[misc]
     started_s = time.perf_counter()
-    report = session.run(session.Request(configs=(suite,), session_name=name, history=False), Silent())
+    report = session.run(Request(configs=(suite,), session_name=name, history=False), Silent())
     whole_s = time.perf_counter() - started_s
     if not report.ok:
         raise SystemExit(f"the measured session failed: {dict(report.counts)}")

@@ -4,11 +4,11 @@ The numbers are told, not timed: a script writes what its revision says, times n
 there were before. So tests are fast, and the same every time.
 """
 
-import os
-import subprocess
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
+
+from git_commands import git
 
 SCRIPT = """
 import os, pathlib, random
@@ -46,19 +46,6 @@ class DemoRepo:
 
     def checkout(self, number: int) -> None:
         git(self.path, "checkout", "--quiet", "--force", self.revision(number))
-
-
-def git(directory: Path, *words: str, feed: str = "") -> str:
-    quiet = ("-c", "user.name=Demo", "-c", "user.email=demo@example.invalid", "-c", "commit.gpgsign=false")
-    done = subprocess.run(
-        ["git", *quiet, "-C", str(directory), *words],
-        input=feed,
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull},
-    )
-    return done.stdout
 
 
 def make_repo(

@@ -2,11 +2,11 @@
 
 import math
 import random
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from git_commands import git
 from paceline.history import Store
 from paceline.model import Status
 from stored_records import ENVIRONMENT, measured, record, session
@@ -49,14 +49,6 @@ def add_nights(
             if offset < len(values)
         ]
         store.add(session(number, **told), environment, records)
-
-
-def git(directory: Path, *words: str) -> str:
-    identity = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
-    done = subprocess.run(
-        ["git", *identity, *words], cwd=directory, capture_output=True, text=True, check=True, timeout=60
-    )
-    return done.stdout.strip()
 
 
 def make_repository(directory: Path, commits: int) -> list[str]:

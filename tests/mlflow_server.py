@@ -4,15 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 from urllib.request import urlopen
 
 from free_port import free_port
-
-START_S = 170.0
+from patience import wait_until
 
 
 class MlflowServer:
@@ -48,11 +46,7 @@ class MlflowServer:
                 stderr=log,
                 start_new_session=True,
             )
-        deadline_s = time.monotonic() + START_S
-        while not self._is_healthy():
-            assert self._process.poll() is None, (self._directory / "server.log").read_text()[-2000:]
-            assert time.monotonic() < deadline_s, "the MLflow server did not come up"
-            time.sleep(0.1)
+        wait_until(self._is_healthy, f"the start of MLflow (see {log.name})", by=self._process)
         return self
 
     def stop(self) -> None:

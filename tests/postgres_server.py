@@ -10,13 +10,14 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
+
+from patience import wait_until
 
 _SETTINGS = (
     "listen_addresses=",
@@ -115,21 +116,16 @@ def server() -> Server:
     )
     made = Server(directory, process, itertools.count(1))
     atexit.register(_stop, made)
-    _wait(made)
+    wait_until(lambda: _answers(made), "the start of the server", by=process)
     return made
 
 
-def _wait(made: Server) -> None:
-    ends = time.monotonic() + 60
-    while True:
-        try:
-            psycopg.connect(made.url("postgres")).close()
-        except psycopg.OperationalError:
-            assert made.process.poll() is None, "the server ended at once"
-            assert time.monotonic() < ends, "the server does not answer"
-            time.sleep(0.05)
-        else:
-            return
+def _answers(made: Server) -> bool:
+    try:
+        psycopg.connect(made.url("postgres")).close()
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 def _stop(made: Server) -> None:

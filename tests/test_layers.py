@@ -36,6 +36,7 @@ CURATE_KNOWS = frozenset({"curate", "errors", None})
 PARTS_OF = {
     "session_files": "session",
     "session_history": "session",
+    "session_request": "session",
     "session_sinks": "session",
     "session_evals": "session",
 }

@@ -9,7 +9,8 @@ PacelineError           one line: what, where, what to do; exit code 2
 └── MissingExtra        a feature whose optional packages are not installed
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 
@@ -21,7 +22,7 @@ class PacelineError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Problem:
-    """One thing wrong in a configuration file."""
+    """One thing wrong in a configuration file; on line 0 if it is the file itself."""
 
     file: str
     line: int
@@ -29,7 +30,7 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        where = f"{self.file}:{self.line}: " if self.file else ""
+        where = f"{self.file}:{self.line}: " if self.line else f"{self.file}: " if self.file else ""
         return f"{where}{self.path}: {self.message}" if self.path else f"{where}{self.message}"
 
 
@@ -62,3 +63,20 @@ class MissingExtra(PacelineError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f"{what} needs the {extra} extra: pip install 'paceline[{extra}]'")
+
+
+@contextmanager
+def needs_extra(extra: str, what: str) -> Iterator[None]:
+    """Around the import of optional packages: without them, say which extra has them."""
+    try:
+        yield
+    except ModuleNotFoundError:
+        raise MissingExtra(what, extra) from None
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str = "", *, most: int = 1) -> str:
+    """The hint for a word that is none of those known: what looks like it, else `otherwise`."""
+    from difflib import get_close_matches  # only who made a mistake needs it
+
+    close = get_close_matches(word, list(known), most)
+    return f"did you mean {' or '.join(map(repr, close))}?" if close else otherwise

@@ -101,6 +101,28 @@ class Check:
     reason: str = ""
 
 
+def name_case(entry: str, params: Mapping[str, Scalar]) -> str:
+    """`entry[executor=local,size=10]`, in the order given; the entry's own name without parameters."""
+    if not params:
+        return entry
+    inner = ",".join(f"{name}={write_scalar(value)}" for name, value in params.items())
+    return f"{entry}[{inner}]"
+
+
+def key_case(entry: str, params: Mapping[str, Scalar]) -> str:
+    """The case's identity in history: its name with the parameters sorted."""
+    return name_case(entry, dict(sorted(params.items())))
+
+
+def write_scalar(value: Scalar) -> str:
+    """A scalar as text, the way YAML spells it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """One benchmark with all its parameters set: an entry, a cell of a matrix, a step of a data set-up."""

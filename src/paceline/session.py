@@ -1,29 +1,23 @@
-"""The spine: a request → a plan → records → a report."""
+"""The spine: a plan → records → a report."""
 
-import itertools
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from paceline.config.load import Loaded, load
-from paceline.errors import SelectionError, SessionError
+from paceline.config.load import Loaded
 from paceline.history.urls import passwords_in
 from paceline.judge.requirements import judge
 from paceline.model import Case, Finding, Plan, Record, Report, Setting, Status
-from paceline.plan import find_results_place, make_plan
-from paceline.record.directory import SessionDir, newest
+from paceline.record.directory import SessionDir
 from paceline.record.environment import Environment
 from paceline.record.events import SESSION_FINISHED, SESSION_STARTED, EventLog
 from paceline.record.masking import mask_finding, mask_plan
 from paceline.record.redact import Redactor
 from paceline.record.resumption import is_kept
-from paceline.record.store_address import place_of, split, working_dir
 from paceline.record.store_session import KeptHere, NameTaken, keeping
-from paceline.record.store_sessions import newest_stored
 from paceline.report.files import write_report
 from paceline.run.attempt import Bench, unrun_record
 from paceline.run.listener import Listener
@@ -32,113 +26,11 @@ from paceline.run.scheduler import Grant, Scheduler
 from paceline.run.stopping import Stopper
 from paceline.session_files import Store, remove_leftovers, write_start
 from paceline.session_history import Held, choose_database, held_against, remember, remember_killed
+from paceline.session_request import FollowUp, Request, load_config, prepare_with_evals
 from paceline.sinks.dispatch import Dispatcher
 
 if TYPE_CHECKING:
-    from paceline.evals.executor import ProgressCallback
     from paceline.session_evals import SuiteEvals
-
-FollowUp = Callable[[Report, str | None, Callable[[str], None]], Report]
-"""Given the report of a session that is recorded, the database and who to tell: the report as it is to be sent."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvalsOptions:
-    """What a user asks of a suite's evals, which wins over the suite; `alone` if the entries are not to run."""
-
-    gpu_ids: tuple[str, ...] = ()
-    max_concurrent_runs: int | None = None
-    base_result_dir: str | None = None
-    on: str | None = None
-    alone: bool = False
-    on_progress: "ProgressCallback | None" = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
-    """What a user asks of `paceline run` and `paceline plan`."""
-
-    configs: tuple[Path, ...]
-    datasets: Path | None = None
-    sinks: tuple[str, ...] = ()
-    results_dir: Path | str | None = None
-    session_name: str | None = None
-    resume: str | None = None
-    only: tuple[str, ...] = ()
-    exclude: tuple[str, ...] = ()
-    shard: tuple[int, int] | None = None
-    jobs: int | None = None
-    on: str | None = None
-    rerun_failed: bool = False
-    db: str | None = None
-    history: bool = True
-    setting: Setting | None = None
-    setups: bool = True
-    skipped: Mapping[Path, frozenset[str]] = field(default_factory=dict)
-    follow_up: FollowUp | None = None
-    evals: EvalsOptions = EvalsOptions()
-
-    @property
-    def resumes(self) -> bool:
-        return self.resume is not None or self.rerun_failed
-
-    @property
-    def selects(self) -> bool:
-        return bool(self.only or self.exclude or self.shard)
-
-
-def load_config(request: Request) -> Loaded:
-    """The merged configuration; what is wrong in it is raised by the plan, together with what is wrong there."""
-    environ = {**os.environ, **request.setting.env} if request.setting else None
-    loaded = load(
-        request.configs,
-        datasets=request.datasets,
-        sinks=request.sinks,
-        environ=environ,
-        lenient=True,
-        skipped=request.skipped,
-    )
-    nothing: Mapping[str, list[object]] = {"entries": [], "data_setups": []}
-    return replace(loaded, config=loaded.config.model_copy(update=nothing)) if request.evals.alone else loaded
-
-
-def prepare(request: Request, loaded: Loaded | None = None) -> Plan:
-    """What would run, with no side effect."""
-    return prepare_with_evals(request, loaded or load_config(request))[0]
-
-
-def prepare_with_evals(request: Request, loaded: Loaded) -> "tuple[Plan, SuiteEvals | None]":
-    """The same with the suite's evals, whose stubs are among the plan's cases."""
-    results_dir, name = _place(request, request.results_dir or find_results_place(loaded))
-    evals = _find_evals(request, loaded)
-    plan = make_plan(
-        loaded,
-        session=name,
-        results_dir=results_dir,
-        only=request.only,
-        exclude=request.exclude,
-        shard=request.shard,
-        environ={**os.environ, **request.setting.env} if request.setting else None,
-        setting=request.setting,
-        stubs=evals.cases if evals else (),
-    )
-    # Trials of an experiment are many: their logs stay with them, and what was set up for the first serves all.
-    is_trial = request.setting is not None and request.setting.variant is not None
-    plan = replace(plan, artifacts_dir=None) if is_trial else plan
-    return plan if request.setups else replace(plan, setups=()), evals
-
-
-def _find_evals(request: Request, loaded: Loaded) -> "SuiteEvals | None":
-    """The evals of the suite, unless an experiment changes what its entries do, which evals know nothing of."""
-    if loaded.config.evals is None or loaded.problems:
-        return None
-    if request.setting is not None:
-        if not loaded.config.entries:
-            raise SelectionError("the suite has evals and no entries: an experiment runs entries only")
-        return None
-    from paceline.session_evals import find_evals  # costs a moment that other suites need not spend
-
-    return find_evals(loaded, replace(request.evals, on=request.evals.on or request.on))
 
 
 def run(request: Request, listener: Listener) -> Report:
@@ -456,30 +348,3 @@ class _Session:
         self._events.write("stopping", now=again)
         word = b"ending at once" if again else b"ending the running case; again to end it at once"
         os.write(2, b"\nInterrupted: " + word + b"\n")
-
-
-def _place(request: Request, results: Path | str) -> tuple[Path | str, str]:
-    """Where the session lies, a directory or an object store, and what it is called."""
-    if not request.resumes:
-        directory = working_dir(results) if isinstance(results, str) else results
-        return results, request.session_name or _default_name(directory)
-    asked = request.resume or request.session_name
-    if not asked:
-        found = newest_stored(results) if isinstance(results, str) else newest(results)
-        if found is None:
-            raise SessionError(f"no session to resume in {results}: start one without --resume")
-        return results, Path(found).name
-    if os.sep not in asked and asked not in (os.curdir, os.pardir):
-        return results, asked
-    place = place_of(asked)
-    if isinstance(place, str):
-        return split(place)
-    path = Path(os.path.abspath(place))  # noqa: PTH100 - `..` is to be taken out, links are not
-    return path.parent, path.name
-
-
-def _default_name(results_dir: Path) -> str:
-    """A name by the time, with a number when two sessions begin in the same second."""
-    name = f"nightly-run-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    candidates = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
-    return next(candidate for candidate in candidates if not (results_dir / candidate).exists())

@@ -18,7 +18,8 @@ from paceline.evals.planning import Matrix
 from paceline.evals.results import ExecutionResults
 from paceline.model import Case, Report
 from paceline.run.listener import Listener
-from paceline.session import EvalsOptions, Request, load_config, prepare_with_evals, run
+from paceline.session import run
+from paceline.session_request import EvalsOptions, Request, load_config, prepare_with_evals
 from paceline.sinks.sending import queue_records
 
 

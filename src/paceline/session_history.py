@@ -13,6 +13,7 @@ from paceline.record.codec import load
 from paceline.record.environment import Environment
 from paceline.record.events import SESSION_STARTED, EventLog, session_events
 from paceline.record.layout import EVENTS
+from paceline.record.repository import git_of_suite
 
 if TYPE_CHECKING:
     from paceline.findings.baselines import Baselines
@@ -84,8 +85,7 @@ def _findings(store: "Store", session_id: str, environment: Mapping[str, Any]) -
     from paceline.findings.detection import detect
     from paceline.findings.telling import session_findings
 
-    git = environment.get("config_git") or environment.get("git") or {}
-    root = git.get("root")
+    root = git_of_suite(environment).get("root")
     detect(store, find_repository(Path(root)) if root else None)
     return session_findings(store, session_id)
 

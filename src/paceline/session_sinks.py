@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from paceline.errors import ConfigError, PacelineError
+from paceline.errors import PacelineError
 from paceline.model import Plan, SinkSpec
 from paceline.record.layout import OUTBOX
 from paceline.record.masking import mask_plan
@@ -34,7 +34,7 @@ def send_session(
 
 
 def _plan(session_dir: Path, configs: Sequence[Path]) -> Plan:
-    from paceline.session import Request, prepare
+    from paceline.session_request import Request, prepare
 
     return prepare(
         Request(configs=tuple(configs), session_name=session_dir.name, results_dir=session_dir.parent)
@@ -68,5 +68,5 @@ def _plan_again(session_dir: Path) -> Plan | None:
         files = read_plan(session_dir / OUTBOX).plan.settings.get("config_files", ())
         paths = [Path(file) for file in files]
         return _plan(session_dir, paths) if paths and all(path.is_file() for path in paths) else None
-    except (ConfigError, PacelineError, OSError, ValueError, KeyError):
+    except (PacelineError, OSError, ValueError, KeyError):  # then what was stored with it has to do
         return None

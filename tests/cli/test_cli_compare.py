@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from findings_nights import git, make_repository
+from findings_nights import make_repository
+from git_commands import git
 from in_process import Here, make_here
 from paceline.history import open_store
 from paceline.model import Status

@@ -59,7 +59,7 @@ def test_log_of_all_metrics_and_as_json(nights: Workplace) -> None:
 
 def test_log_without_such_a_case_or_metric(nights: Workplace) -> None:
     for words, told in (
-        (("srot", "wall_s"), "no case 'srot' in {db}; did you mean sort?"),
+        (("srot", "wall_s"), "no case 'srot' in {db}; did you mean 'sort'?"),
         (("xyz", "wall_s"), "no case 'xyz' in {db}; 'paceline history list' shows those there are"),
         (("sort", "speed"), "no numbers of speed in sort; its metrics are: rows, wall_s"),
     ):
@@ -124,6 +124,12 @@ def test_import_and_merge_count_what_is_new(nights: Workplace) -> None:
     )
     done = nights.run("history", "import", "suite.yaml")
     assert done.returncode == 2 and "suite.yaml" in done.stderr
+
+
+def test_an_import_of_what_is_not_there_makes_no_database(place: Workplace) -> None:
+    done = place.run("history", "import", "nosuch.json")
+    assert (done.returncode, done.stderr) == (2, "paceline: nosuch.json: does not exist; check the path\n")
+    assert not list(place.path.iterdir())
 
 
 def test_alias_and_reset(nights: Workplace) -> None:

@@ -5,13 +5,13 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 import paceline
 from paceline.cli import COMMANDS, cli
+from patience import wait_until
 from workplace import Workplace
 
 REPOSITORY = Path(__file__).parents[2]
@@ -213,7 +213,7 @@ def test_an_interrupt_is_exit_130_and_no_traceback(place: Workplace) -> None:
     pipe = place.path / "never-written.yaml"
     os.mkfifo(pipe)
     process = subprocess.Popen(place.command("plan", pipe), stderr=subprocess.PIPE, text=True)
-    writer = open_when_read(pipe)
+    writer = wait_until(lambda: open_if_read(pipe), by=process)
     errors = interrupt(process)
     os.close(writer)
     assert process.returncode == 130
@@ -231,15 +231,12 @@ def interrupt(process: "subprocess.Popen[str]") -> str:
     raise AssertionError("the command does not end")
 
 
-def open_when_read(pipe: Path) -> int:
-    """Open a pipe for writing as soon as somebody reads from it."""
-    deadline = time.monotonic() + 60
-    while True:
-        try:
-            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError:
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+def open_if_read(pipe: Path) -> int | None:
+    """Open a pipe for writing if somebody reads from it."""
+    try:
+        return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
 
 
 def test_docs_cli_is_current(tmp_path: Path) -> None:

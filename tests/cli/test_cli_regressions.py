@@ -66,7 +66,7 @@ def test_a_case_that_is_not_there_is_not_said_to_be_unchanged(nights: Here) -> N
     done = nights.run("regressions", "--case", "srot")
     assert (done.returncode, done.stdout) == (2, "")
     assert "no case 'srot' in" in done.stderr
-    assert "did you mean sort?" in done.stderr
+    assert "did you mean 'sort'?" in done.stderr
     assert nights.run("regressions", "--case", "sum").stdout == "nothing changed\n"
 
 
@@ -84,13 +84,15 @@ def test_the_table_is_plain_when_piped_and_coloured_when_asked(nights: Here) -> 
 
 def test_a_verdict_ends_the_alarm(nights: Here) -> None:
     (worse, _) = listed(nights)
-    done = nights.run("verdict", worse["id"][:5], "false", "--why", "a *backup* ran", "--who", "Ann")
+    done = nights.run("verdict", worse["id"][:5], "false", "--why", "a *backup* ran", "--who", "Demo")
     assert (done.returncode, done.stdout) == (0, f"{worse['id']} sort wall_s is now false\n")
     (told,) = listed(nights, "--state", "false", code=0)
     assert (
-        told["id"] == worse["id"] and told["said"]["why"] == "a *backup* ran" and told["said"]["who"] == "Ann"
+        told["id"] == worse["id"]
+        and told["said"]["why"] == "a *backup* ran"
+        and told["said"]["who"] == "Demo"
     )
-    assert "false by Ann on" in nights.run("regressions").stdout
+    assert "false by Demo on" in nights.run("regressions").stdout
     markdown = nights.run("regressions", "--markdown").stdout
     assert (
         markdown.startswith("## Changes\n")

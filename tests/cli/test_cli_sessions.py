@@ -160,7 +160,7 @@ def test_a_session_of_a_newer_paceline_does_not_hide_the_others(
 
 def test_list_of_nothing(place: Workplace) -> None:
     done = place.run("list")
-    assert (done.returncode, done.stdout) == (0, "no session in results\n")
+    assert (done.returncode, done.stdout) == (0, "no session in results: 'paceline run' makes one\n")
 
 
 def test_show_prints_a_stored_session(finished: tuple[Workplace, subprocess.CompletedProcess[str]]) -> None:

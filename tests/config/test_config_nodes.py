@@ -151,8 +151,13 @@ def test_all_duplicates_are_told_and_the_syntax_error_too(tmp_path: Path) -> Non
 
 
 def test_missing_files_and_directories(tmp_path: Path) -> None:
-    for path, reason in ((tmp_path / "no.yaml", "No such file"), (tmp_path, "Is a directory")):
-        with pytest.raises(ConfigError, match=rf"{path}:1: the file cannot be read: {reason}"):
+    (tmp_path / "now.yaml").write_text("")
+    for path, told in (
+        (tmp_path / "no.yaml", r"no such file; did you mean 'now\.yaml'\?"),
+        (tmp_path / "nowhere" / "a.yaml", "no such file; check the path"),
+        (tmp_path, "the file cannot be read: Is a directory; name a YAML or JSON file"),
+    ):
+        with pytest.raises(ConfigError, match=f"^{path}: {told}$"):
             parse_file(path)
     with pytest.raises(ConfigError, match="cannot be read"):
         parse_file(Path("a\0b"))

@@ -62,6 +62,22 @@ def test_a_program_is_needed(files: ConfigFiles) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("entries: [{name: a, comand: [x]}]", "entries[0]: unknown key 'comand'; did you mean 'command'?"),
+        ("entris: [{name: a, script: a}]", "unknown key 'entris'; did you mean 'entries'?"),
+        ("entries: [{nam: a, script: a}]", "entries[0]: unknown key 'nam'; did you mean 'name'?"),
+        (
+            "entries: [{name: a, script: a, requirements: [{metric: m, min_valu: 1}]}]",
+            "entries[0].requirements[0]: unknown key 'min_valu'; did you mean 'min_value'?",
+        ),
+    ],
+)
+def test_a_key_that_is_misspelt_is_not_missing_as_well(files: ConfigFiles, text: str, told: str) -> None:
+    assert files.problems(text + "\n") == [f"a.yaml:1: {told}"]
+
+
 def test_a_matrix_of_combinations_alone(files: ConfigFiles) -> None:
     loaded = files.load("entries: [{name: e, script: e, matrix: {include: [{a: 1}, {a: 2}]}}]\n")
     assert loaded.config.entries[0].matrix is not None

@@ -5,7 +5,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import tomllib
 from collections.abc import Iterator
 from importlib.metadata import distribution
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from patience import wait_until
 from workplace import Workplace
 
 REPOSITORY = Path(__file__).parents[2]
@@ -114,10 +114,8 @@ def test_a_dashboard_is_well_when_it_answers(serving: tuple[subprocess.Popen[str
     assert "does not answer on port 0" in unreachable.stdout
 
     os.kill(server.pid, signal.SIGSTOP)
-    deadline = time.monotonic() + 30
-    while "is stopped" not in (said := health(server.pid)).stdout:
-        assert time.monotonic() < deadline, said
-    assert said.returncode == 1
+    wait_until(lambda: "is stopped" in health(server.pid).stdout)
+    assert health(server.pid).returncode == 1
 
     server.kill()
     server.wait()

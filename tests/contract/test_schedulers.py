@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +14,13 @@ import pytest
 
 from paceline.model import Case, Record, Report
 from paceline.run import ray_pool_slots
-from paceline.session import Request, run
+from paceline.session import run
+from paceline.session_request import Request
+from patience import wait_until
 from ray_nodes import simulated_nodes
 from workplace import Workplace
 
 CPUS, GPUS = 2, 2
-WAIT_S = 120.0
 
 # Writes down when it began and ended, and what it could see.
 STAMP = """
@@ -93,15 +93,6 @@ def runs(request: pytest.FixtureRequest, place: Workplace, monkeypatch: pytest.M
     monkeypatch.chdir(place.path)
     place.write("scripts/stamp.py", STAMP)
     return Runs(place, on)
-
-
-def poll(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + WAIT_S
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return condition()
 
 
 def stamps(place: Workplace) -> list[dict[str, Any]]:
@@ -313,9 +304,11 @@ def test_output_can_be_seen_while_a_case_runs(runs: Runs) -> None:
     seen: list[str] = []
 
     def watch() -> None:
-        if poll(lambda: "c" in runs.tails and "first line" in runs.tails["c"](5)):
+        try:
+            wait_until(lambda: "c" in runs.tails and "first line" in runs.tails["c"](5))
             seen.extend(runs.tails["c"](5))
-        go.touch()
+        finally:
+            go.touch()
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -334,7 +327,7 @@ def interrupt_when(*conditions: Callable[[], bool]) -> threading.Thread:
 
     def send() -> None:
         for condition in conditions:
-            assert poll(condition)
+            wait_until(condition)
             os.kill(os.getpid(), signal.SIGINT)
 
     thread = threading.Thread(target=send)

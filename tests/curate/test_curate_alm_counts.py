@@ -7,7 +7,7 @@ the sample of the published pipeline, whose counts are public; it is not ours to
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import fsum
 from pathlib import Path
@@ -16,7 +16,6 @@ import pytest
 
 from paceline.curate import LocalExecutor, Pipeline, RayActorExecutor, RayDataExecutor, XennaExecutor
 from paceline.curate.alm import ALMDataBuilderStage, ALMDataOverlapStage, ALMManifestReader, ALMTallyStage
-from paceline.curate.executors.ray_session import ray_session
 from paceline.curate.pipeline import Executor
 
 MAKE = Path(__file__).parents[2] / "benchmarks" / "data" / "make_alm_manifest.py"
@@ -47,14 +46,6 @@ class Counts:
 PLAIN = Counts(5, 146, 23, 62, 2815.1)
 HARD = Counts(40, 729, 136, 302, 16692.28)
 PUBLISHED = Counts(5, 181, 25, 92, 3035.5)
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
-    pytest.importorskip("ray")
-    pytest.importorskip("cosmos_xenna")
-    with ray_session():
-        yield
 
 
 @pytest.fixture(

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,6 @@ from paceline.curate import (
 )
 from paceline.curate.errors import WorkerLost
 from paceline.curate.executors.ray_home import cluster_home
-from paceline.curate.executors.ray_session import ray_session
 from paceline.curate.pipeline import Executor
 from paceline.curate.readers import DocumentReader
 from paceline.curate.removal import RemovalStage
@@ -105,12 +104,6 @@ ENGINES: dict[str, Callable[[], Executor]] = {
     "xenna-streaming": XennaExecutor,
     "xenna-batch": lambda: XennaExecutor(mode="batch"),
 }
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
-    with ray_session():
-        yield
 
 
 def over(*engines: str) -> pytest.MarkDecorator:

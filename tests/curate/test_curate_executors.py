@@ -3,7 +3,7 @@
 import gzip
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ from paceline.curate import (
 )
 from paceline.curate.alm import ALMDataBuilderStage, ALMDataOverlapStage, ALMManifestReader
 from paceline.curate.errors import InputRejected, StageFailed
-from paceline.curate.executors.ray_session import ray_session
 from paceline.curate.minhash import MinHasher, MinHashStage
 from paceline.curate.pipeline import Executor
 from paceline.curate.readers import DocumentReader
@@ -45,14 +44,6 @@ MAKERS: dict[str, Callable[[], Executor]] = {
     "xenna-streaming": XennaExecutor,
     "xenna-batch": lambda: XennaExecutor(mode="batch"),
 }
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[None]:
-    pytest.importorskip("ray")
-    pytest.importorskip("cosmos_xenna")
-    with ray_session():
-        yield
 
 
 @pytest.fixture(

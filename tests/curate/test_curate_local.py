@@ -4,14 +4,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from living_processes import is_alive
 from paceline.curate import LocalExecutor, Pipeline, Stage, Task
 from paceline.curate.errors import StageFailed, WorkerLost
+from patience import wait_until
 
 
 class Square(Stage):
@@ -133,19 +134,8 @@ def test_workers_end_with_a_driver_that_is_killed(tmp_path: Path) -> None:
     assert driver.pid not in workers
     driver.kill()
     driver.wait()
-    deadline = time.monotonic() + 120
-    while any(is_alive(pid) for pid in workers) and time.monotonic() < deadline:
-        time.sleep(0.05)
     driver.stdout.close()
-    assert not [pid for pid in workers if is_alive(pid)]
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
+    wait_until(lambda: not any(map(is_alive, workers)))
 
 
 def test_large_units_and_large_results_do_not_block_each_other() -> None:

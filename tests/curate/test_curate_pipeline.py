@@ -19,7 +19,7 @@ from paceline.curate import (
 )
 from paceline.curate.errors import StageFailed
 from paceline.curate.executors import make_executor
-from paceline.curate.perf import StagePerf, aggregate, sum_over_stages
+from paceline.curate.perf import StagePerf, aggregate
 from paceline.curate.tasks_file import write_tasks
 
 HERE = LocalExecutor(workers=1)
@@ -119,7 +119,6 @@ def test_costs_are_summed_once_a_batch() -> None:
     assert (found["task_read_process_time_mean"], found["task_read_process_time_std"]) == (3.0, 1.0)
     assert found["task_read_custom.lines_sum"] == 5.0
     assert "task_alm_read_process_time_sum" in aggregate([shared], pipeline="alm")
-    assert sum_over_stages([shared, other, shared], "read", "process_time") == 6.0
 
 
 def test_task_files_share_costs_and_need_no_classes(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -13,9 +12,9 @@ import psutil
 import pytest
 
 from paceline.history.store import open_store
+from patience import PATIENCE_S, wait_until
 
 REPOSITORY = Path(__file__).parents[2]
-PATIENCE_S = 120
 
 
 def run_pytest(*args: str | Path) -> subprocess.CompletedProcess[str]:
@@ -103,7 +102,7 @@ def running_cluster(place: Path) -> Iterator[tuple[str, list[subprocess.Popen[by
     with ExitStack() as stack:
         options = ["--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(told)]
         scheduler = stack.enter_context(started(place, "scheduler", *options))
-        wait_for(told)
+        wait_until(lambda: told.exists() and told.read_text())
         options = [
             "--scheduler-file",
             str(told),
@@ -130,10 +129,3 @@ def started(place: Path, what: str, *options: str) -> Iterator[subprocess.Popen[
         process.wait(PATIENCE_S)
         for member in family[:-1]:
             member.wait(PATIENCE_S)
-
-
-def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not path.exists() or not path.read_text():
-        assert time.monotonic() < deadline, f"{path} does not appear"
-        time.sleep(0.05)

@@ -6,12 +6,13 @@ import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from git_commands import git
+from patience import wait_until
 from wheels import make_wheel
 from workplace import Workplace
 
@@ -102,11 +103,7 @@ def test_killed_it_goes_on_and_neither_loses_nor_repeats_a_run(ab_place: Workpla
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    deadline = time.monotonic() + 120
-    while ledger(ab_place).count("begin") < 6:
-        assert time.monotonic() < deadline
-        assert process.poll() is None
-        time.sleep(0.02)
+    wait_until(lambda: ledger(ab_place).count("begin") >= 6, by=process)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     (out,) = (ab_place.path / "results").glob("ab-ab-*")
@@ -172,12 +169,11 @@ def test_packages_of_the_arms(ab_place: Workplace) -> None:
 def test_revisions_as_arms(ab_place: Workplace) -> None:
     repo = ab_place.path / "repo"
     repo.mkdir()
-    git = ["git", "-C", str(repo), "-c", "user.name=t", "-c", "user.email=t@example.com"]
-    subprocess.run([*git, "init", "-q", "-b", "main"], check=True)
+    git(repo, "init", "-q", "-b", "main")
     for cost in (1.0, 1.5):
         (repo / "cost.txt").write_text(str(cost))
-        subprocess.run([*git, "add", "-A"], check=True)
-        subprocess.run([*git, "commit", "-q", "-m", str(cost)], check=True)
+        git(repo, "add", "-A")
+        git(repo, "commit", "-q", "-m", str(cost))
     ab_place.write(
         "bench.py",
         "import os, pathlib\nfrom paceline import emit\n"
@@ -226,10 +222,7 @@ def test_ctrl_c_ends_it_and_the_same_command_goes_on(ab_place: Workplace) -> Non
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline = time.monotonic() + 120
-    while ledger(ab_place).count("begin") < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    wait_until(lambda: ledger(ab_place).count("begin") >= 2, by=process)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=120)
     assert process.returncode == 130, said

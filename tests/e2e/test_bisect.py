@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import time
 from contextlib import chdir
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from demo_repo import SCRIPT, SUITE, DemoRepo, make_repo, make_wheel
 from paceline.cli import cli
 from paceline.errors import PacelineError
+from patience import wait_until
 from workplace import Workplace
 
 
@@ -81,9 +81,7 @@ def test_killed_and_started_again_no_run_is_lost_or_repeated(demo: Workplace) ->
     out = demo.path / "out"
     for enough in (3, 12):
         process = demo.start(*words(repo, "--out", "out"))
-        deadline = time.monotonic() + 120
-        while len(journal(out)) < enough and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_until(lambda enough=enough: len(journal(out)) >= enough, by=process)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     kept = journal(out)

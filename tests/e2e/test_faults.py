@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from living_processes import marked_processes
+from patience import wait_until
 from workplace import Workplace
 
 PASS = """
@@ -44,15 +45,6 @@ def run(place: Workplace, marker: str) -> subprocess.CompletedProcess[str]:
     return place.run("run", "suite.yaml", "--session-name", "s", "--no-history", **{name: value})
 
 
-def poll(condition: Callable[[], bool], seconds: float = 120.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return condition()
-
-
 def check_session(place: Workplace, status: str) -> dict[str, object]:
     record = place.record("s", "fault")
     assert record["status"] == status, record["reason"]
@@ -60,9 +52,7 @@ def check_session(place: Workplace, status: str) -> dict[str, object]:
     return record
 
 
-def test_grandchild_that_ignores_sigterm_ends_at_the_deadline(
-    place: Workplace, marker: str, marked_processes: Callable[[str], list[int]]
-) -> None:
+def test_grandchild_that_ignores_sigterm_ends_at_the_deadline(place: Workplace, marker: str) -> None:
     one_entry(
         place,
         """
@@ -80,9 +70,7 @@ def test_grandchild_that_ignores_sigterm_ends_at_the_deadline(
     assert marked_processes(marker) == []
 
 
-def test_children_that_called_setsid_are_ended_too(
-    place: Workplace, marker: str, marked_processes: Callable[[str], list[int]]
-) -> None:
+def test_children_that_called_setsid_are_ended_too(place: Workplace, marker: str) -> None:
     one_entry(
         place,
         """
@@ -102,9 +90,7 @@ def test_children_that_called_setsid_are_ended_too(
     assert marked_processes(marker) == []
 
 
-def test_background_child_of_a_passed_script_is_a_warning(
-    place: Workplace, marker: str, marked_processes: Callable[[str], list[int]]
-) -> None:
+def test_background_child_of_a_passed_script_is_a_warning(place: Workplace, marker: str) -> None:
     one_entry(
         place,
         PASS + "import subprocess\nsubprocess.Popen(['sleep', '600'], start_new_session=True)\n",
@@ -158,9 +144,7 @@ def test_a_quarter_of_a_gigabyte_of_output_leaves_the_runner_small(place: Workpl
     assert peak_kib < 150_000
 
 
-def test_fork_bomb_is_bounded_by_the_limit(
-    place: Workplace, marker: str, marked_processes: Callable[[str], list[int]]
-) -> None:
+def test_fork_bomb_is_bounded_by_the_limit(place: Workplace, marker: str) -> None:
     one_entry(
         place,
         """
@@ -178,7 +162,7 @@ def test_fork_bomb_is_bounded_by_the_limit(
     assert run(place, marker).returncode == 1
     record = check_session(place, "failed")
     assert "100" in str(record["reason"]) and "process" in str(record["reason"])
-    assert poll(lambda: marked_processes(marker) == [])
+    wait_until(lambda: marked_processes(marker) == [])
 
 
 def test_script_killed_by_sigkill_says_so(place: Workplace, marker: str) -> None:
@@ -293,7 +277,6 @@ where = pathlib.Path(sys.argv[sys.argv.index("--benchmark-results-path") + 1])
 def test_runner_killed_at_random_moments_loses_and_repeats_nothing(
     place: Workplace,
     marker: str,
-    marked_processes: Callable[[str], list[int]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Many times `kill -9` and `--resume`: every case ends with one record, nothing finished runs twice, no orphan."""
@@ -315,7 +298,7 @@ def test_runner_killed_at_random_moments_loses_and_repeats_nothing(
             os.kill(runner.pid, signal.SIGKILL)
             runner.wait()
             kills += 1
-        assert poll(lambda: marked_processes(marker) == []), "an orphan is left"
+        wait_until(lambda: marked_processes(marker) == [], "the end of all that it started")
         now = place.records(f"s{session}")
         for case, record in finished.items():
             assert now[case] == record, f"{case} had finished and ran again"
@@ -343,7 +326,7 @@ def test_first_interrupt_ends_cleanly_and_the_session_resumes(place: Workplace) 
     )
     runner = place.start("run", "suite.yaml", "--session-name", "s", "--no-history")
     log = place.path / "results/s/b/logs/stdout.log"
-    assert poll(lambda: log.exists() and b"ready" in log.read_bytes())
+    wait_until(lambda: log.exists() and b"ready" in log.read_bytes())
     runner.send_signal(signal.SIGINT)
     assert runner.wait(timeout=120) == 130
     records = place.records("s")
@@ -364,10 +347,10 @@ def test_second_interrupt_is_immediate(place: Workplace) -> None:
     place.write("suite.yaml", "grace_s: 300\nentries:\n  - {name: a, script: stubborn.py}\n")
     runner = place.start("run", "suite.yaml", "--session-name", "s", "--no-history")
     log = place.path / "results/s/a/logs/stdout.log"
-    assert poll(lambda: log.exists() and b"ready" in log.read_bytes())
+    wait_until(lambda: log.exists() and b"ready" in log.read_bytes())
     runner.send_signal(signal.SIGINT)
     events = place.path / "results/s/events.jsonl"
-    assert poll(lambda: b"stopping" in events.read_bytes())
+    wait_until(lambda: b"stopping" in events.read_bytes())
     runner.send_signal(signal.SIGINT)
     assert runner.wait(timeout=120) == 130
     assert place.record("s", "a")["status"] == "interrupted"

@@ -7,8 +7,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ from object_store import s3, s3_server
 from paceline.cli import cli
 from paceline.errors import PacelineError
 from paceline.record.object_store import ObjectStore
+from patience import wait_until
 from workplace import Workplace
 
 __all__ = ["s3", "s3_server"]
@@ -85,14 +84,6 @@ def look(suite: Workplace, capsys: pytest.CaptureFixture[str], monkeypatch: pyte
     return Look(capsys)
 
 
-def wait_for(happened: Callable[[], object], process: subprocess.Popen[bytes] | None = None) -> None:
-    deadline = time.monotonic() + 120
-    while not happened():
-        assert time.monotonic() < deadline
-        assert process is None or process.poll() is None
-        time.sleep(0.05)
-
-
 def test_a_session_is_listed_shown_and_gone_on_with_from_there(suite: Workplace, look: Look, s3: str) -> None:
     done = suite.run("run", "suite.yaml", "--session-name", "s")
     assert done.returncode == 1 and "Results in s3://bench/nightly/s\n" in done.stdout, done.stderr
@@ -156,7 +147,7 @@ def test_killed_in_the_middle_and_gone_on_with_from_an_empty_cache(
 ) -> None:
     suite.write("suite.yaml", HELD)
     first = suite.start("run", "--no-history", "suite.yaml", "--session-name", "s")
-    wait_for(lambda: ran(suite) == ["a", "b"] and stored().read("a/record.json"), first)
+    wait_until(lambda: ran(suite) == ["a", "b"] and stored().read("a/record.json"), by=first)
     first.send_signal(signal.SIGKILL)
     first.wait()
     assert stored().read("b/record.json") is None and stored().read(".lock") is not None
@@ -185,7 +176,7 @@ def test_a_store_that_goes_down_costs_no_case(
         stdout=subprocess.PIPE,
         text=True,
     )
-    wait_for(lambda: ran(suite) == ["a", "b"] and stored().read("a/record.json"))
+    wait_until(lambda: ran(suite) == ["a", "b"] and stored().read("a/record.json"))
     s3_server.take_down()
     (suite.path / "go").touch()
     output = first.communicate(timeout=120)[0]
@@ -217,7 +208,7 @@ def test_a_store_that_is_down_at_the_start_is_one_line(
 def test_two_runners_do_not_share_a_session(suite: Workplace, s3: str) -> None:
     suite.write("suite.yaml", HELD)
     first = suite.start("run", "--no-history", "suite.yaml", "--session-name", "s")
-    wait_for(lambda: ran(suite) == ["a", "b"], first)
+    wait_until(lambda: ran(suite) == ["a", "b"], by=first)
     elsewhere = {"PACELINE_WORK_DIR": str(suite.path / "elsewhere")}
     second = suite.run("run", "--no-history", "suite.yaml", "--resume", "s", **elsewhere)
     assert second.returncode == 2 and len(second.stderr.splitlines()) == 1
@@ -247,7 +238,7 @@ def test_the_page_about_it_is_true(suite: Workplace, look: Look, s3: str) -> Non
 def test_interrupted_sessions_are_sent_too(suite: Workplace, s3: str) -> None:
     suite.write("suite.yaml", HELD)
     first = suite.start("run", "--no-history", "suite.yaml", "--session-name", "s")
-    wait_for(lambda: ran(suite) == ["a", "b"], first)
+    wait_until(lambda: ran(suite) == ["a", "b"], by=first)
     first.send_signal(signal.SIGTERM)
     assert first.wait(120) == 130
     assert stored_json("b/record.json")["status"] == "interrupted" and stored().read(".lock") is None

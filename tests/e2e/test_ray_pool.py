@@ -5,21 +5,21 @@ import json
 import os
 import signal
 import sys
-import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from free_port import free_port
+from living_processes import marked_processes
+from patience import PATIENCE_S, wait_until
 from ray_nodes import SimulatedNodes, simulated_nodes
 from workplace import Workplace
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
 
-WAIT_S = 150.0
 
 STAMP = """
 import json, os, pathlib, sys, time
@@ -45,15 +45,6 @@ emit.metrics({"answer": 42})
 def nodes() -> Iterator[SimulatedNodes]:
     with simulated_nodes({"num_cpus": 2}, *[{"num_cpus": 2, "num_gpus": 2}] * 2) as found:
         yield found
-
-
-def poll(condition: Callable[[], Any]) -> bool:
-    deadline = time.monotonic() + WAIT_S
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return bool(condition())
 
 
 def stamps(place: Workplace) -> list[dict[str, Any]]:
@@ -90,13 +81,13 @@ def test_a_node_dies_among_sixty_cases_and_every_case_has_one_record(
     suite_of_sixty(place)
     process = place.start("run", "--no-history", "suite.yaml", "--on", nodes.address, "--session-name", "s")
     try:
-        assert poll(lambda: "long" in {one["case"] for one in stamps(place)} and len(place.records("s")) > 10)
+        wait_until(lambda: "long" in {one["case"] for one in stamps(place)} and len(place.records("s")) > 10)
         (doomed_name,) = placements(place)["long"]
         doomed = next(node for node in nodes.nodes if doomed_name.endswith(node.node_id[:8]))
         nodes.kill(doomed)
-        assert poll(lambda: len(placements(place)["long"]) == 2)
+        wait_until(lambda: len(placements(place)["long"]) == 2)
         (place.path / "go").touch()
-        assert process.wait(WAIT_S) == 0
+        assert process.wait(PATIENCE_S) == 0
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -149,7 +140,7 @@ def check_company(place: Workplace) -> None:
 
 @pytest.mark.ray
 def test_the_driver_dies_and_the_session_goes_on_where_it_was(
-    place: Workplace, nodes: SimulatedNodes, marked_processes: Callable[[str], list[int]]
+    place: Workplace, nodes: SimulatedNodes
 ) -> None:
     place.write("scripts/stamp.py", STAMP)
     marker = uuid.uuid4().hex
@@ -167,12 +158,12 @@ entries:
     )
     driver = place.start("run", "--no-history", "suite.yaml", "--on", nodes.address, "--session-name", "s")
     try:
-        assert poll(lambda: any(one["case"] == "long" for one in stamps(place)))
+        wait_until(lambda: any(one["case"] == "long" for one in stamps(place)))
         assert marked_processes(marker)
     finally:
         driver.kill()
         driver.wait()
-    assert poll(lambda: not marked_processes(marker)), "what the dead driver had started lives on"
+    wait_until(lambda: not marked_processes(marker), "the end of what the dead driver had started")
     go.touch()
     done = place.run("run", "--no-history", "suite.yaml", "--on", nodes.address, "--resume", "s")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -15,13 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from living_processes import marked_processes
 from paceline.run import ray_cluster
 from paceline.run.ray_ports import LOOPBACK, Ports, reserve
-from paceline.session import Request, run
+from paceline.session import run
+from paceline.session_request import Request
+from patience import PATIENCE_S, wait_until
 from workplace import Workplace
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-WAIT_S = 150.0
 
 needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
 
@@ -74,20 +75,9 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shutil.rmtree(path)
 
 
-def poll(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + WAIT_S
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return condition()
-
-
 @needs_ray
 @pytest.mark.ray
-def test_each_entry_of_the_example_gets_the_cluster_it_asks_for(
-    place: Workplace, temporary: Path, marked_processes: Callable[[str], list[int]]
-) -> None:
+def test_each_entry_of_the_example_gets_the_cluster_it_asks_for(place: Workplace, temporary: Path) -> None:
     marker = uuid.uuid4().hex
     done = place.run(
         "run",
@@ -134,19 +124,18 @@ def test_a_killed_session_harms_no_other_and_is_cleaned_up_by_its_next_run(
     place: Workplace,
     temporary: Path,
     monkeypatch: pytest.MonkeyPatch,
-    marked_processes: Callable[[str], list[int]],
 ) -> None:
     doomed, lasting = patient(place, "doomed"), patient(place, "lasting")
     markers = uuid.uuid4().hex, uuid.uuid4().hex
     runs = [start(one, mark, monkeypatch) for one, mark in zip((doomed, lasting), markers, strict=True)]
     try:
-        assert poll(lambda: all((one.path / "scripts/up").exists() for one in (doomed, lasting)))
+        wait_until(lambda: all((one.path / "scripts/up").exists() for one in (doomed, lasting)))
         runs[0].kill()
         runs[0].wait()
-        assert poll(lambda: marked_processes(markers[0]) == []), "the killed session's cluster lives on"
+        wait_until(lambda: marked_processes(markers[0]) == [], "the end of the killed session's cluster")
         assert len(list(temporary.glob("paceline-ray-*"))) == 2
         (lasting.path / "scripts/go").touch()
-        assert runs[1].wait(WAIT_S) == 0
+        assert runs[1].wait(PATIENCE_S) == 0
     finally:
         for one in runs:
             if one.poll() is None:

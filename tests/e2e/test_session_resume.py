@@ -1,8 +1,8 @@
 """Sessions that go on where an earlier run of them ended."""
 
 import json
-import time
 
+from patience import wait_until
 from workplace import Workplace
 
 
@@ -33,9 +33,7 @@ def test_two_runners_cannot_share_a_session(suite: Workplace) -> None:
     first = suite.start("run", "--no-history", "suite.yaml", "--session-name", "s")
     try:
         log = suite.path / "results/s/a/logs/stdout.log"
-        while not log.exists():
-            assert first.poll() is None
-            time.sleep(0.02)
+        wait_until(log.exists, by=first)
         second = suite.run("run", "--no-history", "suite.yaml", "--resume", "s")
         assert second.returncode == 2 and "being run by" in second.stderr
     finally:

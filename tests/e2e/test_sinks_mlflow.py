@@ -4,13 +4,12 @@ import json
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from mlflow_server import MlflowServer
+from patience import PATIENCE_S, wait_until
 from workplace import Workplace
 
 ENTRIES = ("one", "two", "three", "four", "five")
@@ -25,7 +24,6 @@ gate = pathlib.Path(os.environ["GATE"] + sys.argv[1])
 while gate.exists():
     time.sleep(0.02)
 """
-PATIENCE_S = 160.0
 
 
 @pytest.fixture
@@ -48,13 +46,6 @@ def write_suite(
         f"sinks: [{{name: mlflow, tracking_uri: '{uri}', experiment: {experiment}, wait_s: {wait_s}}}]\n"
         f"entries:\n{entries}",
     )
-
-
-def until(is_true: Callable[[], Any], what: str) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not is_true():
-        assert time.monotonic() < deadline_s, f"waited in vain for {what}"
-        time.sleep(0.1)
 
 
 def names(runs: list[Any]) -> list[str]:
@@ -120,7 +111,7 @@ def test_a_server_killed_in_mid_session_gets_the_rest_later(
         write_suite(mlflow_suite, server.uri, "killed", wait_s=1)
         gate = mlflow_suite.write("gate-3", "")
         session = start(mlflow_suite)
-        until(lambda: names(server.children("killed")) == ["one", "two"], "the first two runs")
+        wait_until(lambda: names(server.children("killed")) == ["one", "two"], "the first two runs")
         server.stop()
         gate.unlink()
         output, _ = session.communicate(timeout=PATIENCE_S)
@@ -147,8 +138,8 @@ def test_what_a_killed_runner_left_is_sent_later(
     write_suite(mlflow_suite, mlflow_server.uri, "runner")
     mlflow_suite.write("gate-3", "")
     session = start(mlflow_suite)
-    until(lambda: names(mlflow_server.children("runner"))[:1], "the first run")
-    until(lambda: (mlflow_suite.path / "results/s/two/record.json").exists(), "the second record")
+    wait_until(lambda: names(mlflow_server.children("runner"))[:1], "the first run")
+    wait_until(lambda: (mlflow_suite.path / "results/s/two/record.json").exists(), "the second record")
     os.kill(session.pid, signal.SIGKILL)
     session.communicate()
     sent = mlflow_suite.run("send", str(mlflow_suite.path / "results/s"))

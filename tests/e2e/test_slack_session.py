@@ -2,13 +2,13 @@
 
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from fake_slack import CHANNEL, TOKEN, FakeSlack
+from patience import wait_until
 from workplace import Workplace
 
 SUITE = """
@@ -42,14 +42,6 @@ def place(slack: FakeSlack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     place = Workplace(tmp_path)
     place.write("suite.yaml", SUITE.format(channel=CHANNEL, url=slack.url))
     return place
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    for _ in range(3000):
-        if is_so():
-            return
-        time.sleep(0.02)
-    raise AssertionError("it did not come to pass in a minute")
 
 
 def assert_told_once(slack: FakeSlack) -> None:

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from demo_repo import git
+from git_commands import git
 from workplace import Workplace
 
 EXAMPLE = Path(__file__).parents[2] / "examples/bisect"

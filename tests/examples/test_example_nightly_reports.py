@@ -3,8 +3,8 @@
 import shutil
 from pathlib import Path
 
-from demo_repo import git
 from fake_slack import FakeSlack
+from git_commands import git
 from workplace import Workplace
 
 EXAMPLE = Path(__file__).parents[2] / "examples/nightly_reports"

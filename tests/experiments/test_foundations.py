@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from git_commands import git
 from paceline.errors import BuildError, ConfigError, SessionError
 from paceline.experiments import environments
 from paceline.experiments.cache import keep, prune
@@ -52,21 +53,13 @@ def ran(suite: Path) -> list[str]:
 
 def make_repo(path: Path, commits: int) -> list[str]:
     """A repository whose file says the number of the commit."""
-
-    def git(*words: str) -> str:
-        who = ["-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"]
-        done = subprocess.run(
-            ["git", "-C", str(path), *who, *words], check=True, capture_output=True, text=True
-        )
-        return done.stdout.strip()
-
     path.mkdir()
-    git("init", "-q", "-b", "main")
+    git(path, "init", "-q", "-b", "main")
     for number in range(commits):
         (path / "number").write_text(str(number))
-        git("add", "-A")
-        git("commit", "-q", "-m", f"c{number}")
-    return git("rev-list", "--reverse", "main").split()
+        git(path, "add", "-A")
+        git(path, "commit", "-q", "-m", f"c{number}")
+    return git(path, "rev-list", "--reverse", "main").split()
 
 
 class TestEnvironments:
@@ -188,12 +181,8 @@ class TestWorktrees:
         revisions = make_repo(tmp_path / "repo", 2)
         url = f"file://{tmp_path / 'repo'}"
         assert checkout(url, "main", cache_dir=tmp_path / "cache").revision == revisions[-1]
-        who = ["-c", "user.name=t", "-c", "user.email=t@example.com"]
-        more = ["git", "-C", str(tmp_path / "repo"), *who, "commit", "-q", "--allow-empty", "-m", "more"]
-        subprocess.run(more, check=True)
-        newest = subprocess.check_output(
-            ["git", "-C", str(tmp_path / "repo"), "rev-parse", "HEAD"], text=True
-        ).strip()
+        git(tmp_path / "repo", "commit", "-q", "--allow-empty", "-m", "more")
+        newest = git(tmp_path / "repo", "rev-parse", "HEAD")
         assert checkout(url, newest, cache_dir=tmp_path / "cache").revision == newest
 
     def test_revisions_between(self, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ def test_the_level_is_that_before_a_regression_nobody_has_answered(
         add_nights(store, {"sort": noisy(40, (25, 1.3))})
         detect(store)
         if state:
-            store.say(store.findings()[0].id, state, why="so", who="ann")  # type: ignore[arg-type]
+            store.say(store.findings()[0].id, state, why="so", who="keeper")  # type: ignore[arg-type]
         found = read_baselines(store, {"sort": ["wall_s"], "join": ["wall_s"]}, but="night-40")
     assert list(found) == [SORT] and abs(found[SORT]["wall_s"].level - level) < 0.1
 

@@ -94,7 +94,7 @@ def test_a_change_that_a_later_one_undoes_is_fixed(url: str) -> None:
         detect(store)
         (worse,) = store.findings()
         assert worse.state == "new"
-        store.say(worse.id, "acknowledged", why="", who="ann")
+        store.say(worse.id, "acknowledged", why="", who="keeper")
         add_nights(store, {"sort": values[40:]}, first=41)
         detect(store)
         found = {one.verdict: one for one in store.findings()}
@@ -169,7 +169,7 @@ def test_points_are_in_commit_order_where_the_repository_knows_them(tmp_path: Pa
     assert (found.last_good.revision, found.first_bad.revision) == (names[19], names[20])
     (commit,) = found.suspects
     assert (commit["kind"], commit["revision"], commit["subject"], commit["author"]) == (
-        *("commit", names[20], "Change number 20", "Ann"),
+        *("commit", names[20], "Change number 20", "Demo"),
     )
 
 
@@ -200,13 +200,13 @@ def test_a_verdict_is_kept_whatever_the_detector_says_next(url: str) -> None:
         add_nights(store, {"sort": noisy(40, (20, 1.3))})
         detect(store)
         (found,) = store.findings()
-        said = store.say(found.id[:6], "false", why="a backup ran", who="ann")
+        said = store.say(found.id[:6], "false", why="a backup ran", who="keeper")
         assert (said.id, said.state) == (found.id, "false")
-        store.say(found.id, "expected", why="more rows", who="bob")
+        store.say(found.id, "expected", why="more rows", who="reader")
         add_nights(store, {"sort": noisy(40, seed=5)}, first=1)  # the files say otherwise now
         detect(store)
         (kept,) = store.findings()
-        assert kept.said and (kept.state, kept.said.who, kept.said.why) == ("expected", "bob", "more rows")
+        assert kept.said and (kept.state, kept.said.who, kept.said.why) == ("expected", "reader", "more rows")
         assert not kept.stands
         with pytest.raises(
             HistoryError, match=r"no finding 'nope' in .*'paceline regressions' shows their ids"
@@ -219,13 +219,17 @@ def test_findings_and_verdicts_are_merged(url: str, tmp_path: Path) -> None:
         add_nights(job, {"sort": noisy(40, (20, 1.3))})
         detect(job)
         (found,) = job.findings()
-        job.say(found.id, "expected", why="more rows", who="ann")
+        job.say(found.id, "expected", why="more rows", who="keeper")
     with open_store(url) as store:
         for _ in range(2):
             store.merge_from(tmp_path / "job.db")
             detect(store)
             (merged,) = store.findings()
-            assert (merged.id, merged.state, merged.said and merged.said.who) == (found.id, "expected", "ann")
+            assert (merged.id, merged.state, merged.said and merged.said.who) == (
+                found.id,
+                "expected",
+                "keeper",
+            )
 
 
 def test_what_rests_on_pruned_nights_stays(url: str) -> None:

@@ -53,10 +53,10 @@ def test_a_finding_in_a_report_has_no_secrets(tmp_path: Path) -> None:
 
 
 def test_suspects_in_words() -> None:
-    commit = {"kind": "commit", "revision": "c" * 40, "subject": "Sort twice", "author": "Ann"}
-    assert suspect_text(commit) == "cccccccccc 'Sort twice' by Ann"
+    commit = {"kind": "commit", "revision": "c" * 40, "subject": "Sort twice", "author": "Demo"}
+    assert suspect_text(commit) == "cccccccccc 'Sort twice' by Demo"
     fact = {"kind": "environment", "name": "kernel", "before": None, "after": "6.1"}
-    assert suspects_text([commit] * 5 + [fact]).endswith("by Ann, kernel nothing → 6.1, and 2 more")
+    assert suspects_text([commit] * 5 + [fact]).endswith("by Demo, kernel nothing → 6.1, and 2 more")
 
 
 def test_a_repository_knows_order_and_what_lies_between(tmp_path: Path) -> None:

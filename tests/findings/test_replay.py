@@ -16,7 +16,7 @@ def test_precision_and_recall_are_those_of_the_verdicts(tmp_path: Path) -> None:
         found = {one.series.case: one for one in store.findings()}
         states = ("acknowledged", "expected", "fixed", "false")
         for number, state in enumerate(states):
-            store.say(found[f"case-{number}"].id, state, why="told so", who="ann")
+            store.say(found[f"case-{number}"].id, state, why="told so", who="keeper")
         done = replay(store, {})
     assert (done.series, done.nights, done.real_found, done.false_raised) == (4, 40, 3, 1)
     assert (done.precision, done.recall) == (0.75, 1.0) and done.unlabelled <= 1
@@ -31,7 +31,7 @@ def test_a_change_that_is_not_found_any_more_is_missed(tmp_path: Path) -> None:
         add_nights(store, {"sort": noisy(40, (25, 1.2))})
         detect(store)
         (found,) = store.findings()
-        store.say(found.id, "acknowledged", why="", who="ann")
+        store.say(found.id, "acknowledged", why="", who="keeper")
         add_nights(store, {"sort": noisy(40, seed=8)})
         done = replay(store, {}, cases=["so*"])
         assert (done.recall, [one.id for one in done.real_missed], done.precision) == (0.0, [found.id], None)

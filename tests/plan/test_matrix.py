@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.model import Scalar
-from paceline.plan.matrix import MatrixError, expand, key_case, name_case, write_scalar
+from paceline.model import Scalar, key_case, name_case, write_scalar
+from paceline.plan.matrix import MatrixError, expand
 
 SCALARS = st.one_of(st.integers(-5, 5), st.booleans(), st.sampled_from(["a", "b c", "1", "x,y"]), st.none())
 AXES = st.dictionaries(

@@ -79,7 +79,7 @@ entries:
   - {name: plain, script: bench.py}
   - name: direct
     script: bench.py
-    args: --x ${NOPE:?ask Bob}
+    args: --x ${NOPE:?ask the maintainers}
   - {name: by_data, script: bench.py, args: "{dataset:cc,jsonl}"}
   - {name: by_timeout, script: bench.py, timeout_s: "${T}"}
   - {name: by_script, script: "${S}.py"}
@@ -90,7 +90,7 @@ sinks:
     found = plan(text)
     assert [(case.name, case.blocked) for case in found.cases] == [
         ("plain", None),
-        ("direct", "environment variable NOPE is not set: ask Bob"),
+        ("direct", "environment variable NOPE is not set: ask the maintainers"),
         ("by_data", "environment variable DATA is not set"),
         ("by_timeout", "environment variable T is not set"),
         ("by_script", "environment variable S is not set"),
@@ -100,7 +100,7 @@ sinks:
     assert sink.blocked == "environment variable HOOK is not set"
     file = suite / "suite.yaml"
     assert plan_errors(found) == (
-        f"{file}:7: entries[1].args: environment variable NOPE is not set: ask Bob",
+        f"{file}:7: entries[1].args: environment variable NOPE is not set: ask the maintainers",
         f"{file}:2: entries[2] (by_data): datasets[0].formats[0].path: environment variable DATA is not set",
         f"{file}:9: entries[3].timeout_s: environment variable T is not set",
         f"{file}:10: entries[4].script: environment variable S is not set",

@@ -71,6 +71,7 @@ def test_needed_cases_come_along_with_a_word() -> None:
     [
         (["wriet"], "did you mean 'write'.*there is: prepare, read"),
         (["tag:nigthly"], "did you mean 'tag:nightly'"),
+        (["tag:zzz"], "matches no case; tags are "),
         (["zzz*"], "matches no case; there is"),
         (["write,nothing-like-it"], "'nothing-like-it' matches no case"),
         ([" , "], "--only is empty"),

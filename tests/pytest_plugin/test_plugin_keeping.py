@@ -2,11 +2,11 @@
 
 import json
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from git_commands import git
 from paceline.history import open_store
 from paceline.model import Status
 from paceline.pytest_plugin import journal, lines, sessions
@@ -18,20 +18,16 @@ ONE = "def test_it(bench):\n    bench(int, rounds=2)\n"
 
 
 def test_a_session_knows_where_it_ran(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
-    git = ("git", "-c", "user.name=t", "-c", "user.email=t@t")
     suite.write(ONE)
-    for command in (("init", "-q", "-b", "trunk"), ("add", "."), ("commit", "-qm", "first")):
-        subprocess.run([*git, *command], cwd=suite.path, check=True)
-    said = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=suite.path, check=True, capture_output=True, text=True
-    )
+    for words in (("init", "-q", "-b", "trunk"), ("add", "."), ("commit", "-qm", "first")):
+        git(suite.path, *words)
     monkeypatch.setenv("GITHUB_REPOSITORY", "a/b")
     monkeypatch.setenv("GITHUB_RUN_ID", "7")
     monkeypatch.setenv("GITHUB_SERVER_URL", "https://github.com")
     suite.run().assert_outcomes(passed=1)
     (session,) = suite.sessions()
     assert (session.kind, session.tool, session.branch) == ("pytest", "pytest", "trunk")
-    assert session.revision == said.stdout.strip() and session.name.startswith("pytest-2")
+    assert session.revision == git(suite.path, "rev-parse", "HEAD") and session.name.startswith("pytest-2")
     assert session.ci_run_url == "https://github.com/a/b/actions/runs/7"
     record = suite.record("test_it")
     assert record.revision == session.revision and record.environment

@@ -105,9 +105,7 @@ def test_it(benchmark_time):
     assert duration.value == sorted(map(float, duration.samples))[2]  # type: ignore[arg-type]
 
 
-def test_bench_calls_and_returns(suite: Suite) -> None:
-    suite.write(
-        """
+EVERY_WAY_TO_BENCH = """
 import pytest
 
 def test_default(bench, test_run_benchmark):
@@ -138,7 +136,10 @@ def test_broken(bench):
     left = [1, 1]
     bench(left.pop, rounds=5, warmup=0)
 """
-    )
+
+
+def test_bench_calls_and_returns(suite: Suite) -> None:
+    suite.write(EVERY_WAY_TO_BENCH)
     suite.run().assert_outcomes(passed=5, failed=1)
     found = suite.records()
     samples = {
@@ -158,9 +159,7 @@ def test_broken(bench):
     assert any("the timer's own" in text for text in found["test_rounds"].warnings)
 
 
-def test_outcomes_of_all_phases_and_the_error_are_kept(suite: Suite) -> None:
-    suite.write(
-        """
+EVERY_OUTCOME = """
 import pytest
 
 @pytest.fixture
@@ -200,7 +199,10 @@ def test_unused(benchmark_time):
 def test_other():
     pass
 """
-    )
+
+
+def test_outcomes_of_all_phases_and_the_error_are_kept(suite: Suite) -> None:
+    suite.write(EVERY_OUTCOME)
     suite.run().assert_outcomes(passed=3, failed=1, errors=2, skipped=2, xfailed=1)
     found = suite.records()
     outcomes = {

@@ -1,12 +1,32 @@
+"""Sessions in directories, and machines that keep theirs in an object store."""
+
+import uuid
 from pathlib import Path
 
 import pytest
 
 from paceline.record.directory import SessionDir
+from paceline.record.object_store import ObjectStore
 from record.session_dirs import make_plan
+from record.store_machines import Machine, Machines
 
 
 @pytest.fixture
 def session_dir(tmp_path: Path) -> SessionDir:
     """The directory of a session that has just been created."""
     return SessionDir.create(make_plan(tmp_path))
+
+
+@pytest.fixture
+def url() -> str:
+    return f"memory://{uuid.uuid4().hex}/results"
+
+
+@pytest.fixture
+def machines(tmp_path: Path, url: str) -> Machines:
+    return lambda name: Machine(tmp_path / name, url)
+
+
+@pytest.fixture
+def store(url: str) -> ObjectStore:
+    return ObjectStore(f"{url}/s")

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from git_commands import git
 from paceline.record import environment
-from paceline.record.environment import Environment, capture, git_state
+from paceline.record.environment import Environment, capture
 from paceline.record.redact import Redactor
+from paceline.record.repository import git_state
 
 
 def small_capture(tmp_path: Path, **options: Any) -> Environment:
@@ -25,9 +27,8 @@ def repository(tmp_path: Path) -> Path:
     root = tmp_path / "repository"
     root.mkdir()
     (root / "file.txt").write_text("one\n")
-    for arguments in (["init", "-b", "trunk"], ["add", "."], ["commit", "-m", "first"]):
-        identity = ["-c", "user.name=T", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=false"]
-        subprocess.run(["git", *identity, *arguments], cwd=root, check=True, capture_output=True)
+    for words in (["init", "-b", "trunk"], ["add", "."], ["commit", "-m", "first"]):
+        git(root, *words)
     return root
 
 
@@ -163,7 +164,7 @@ def test_a_repository_cannot_make_us_start_programs(repository: Path, tmp_path: 
     script.write_text(f"#!/bin/sh\ntouch {mark}\n")
     script.chmod(0o755)
     for name in ("core.fsmonitor", "diff.external"):
-        subprocess.run(["git", "config", name, str(script)], cwd=repository, check=True)
+        git(repository, "config", name, str(script))
     (repository / "file.txt").write_text("changed\n")
     assert git_state(repository)["dirty"]
     assert not mark.exists()

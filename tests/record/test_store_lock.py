@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import uuid
 from collections.abc import Callable, Iterator
 
@@ -15,6 +14,7 @@ from paceline.errors import SessionError
 from paceline.record import store_lock
 from paceline.record.object_store import ObjectStore
 from paceline.record.store_lock import StoreLock
+from patience import wait_until
 
 __all__ = ["s3"]
 
@@ -41,13 +41,6 @@ def take(store: ObjectStore) -> Iterator[Callable[..., StoreLock]]:
     yield take_one
     for lock in taken:
         lock.release()
-
-
-def wait_for(happened: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def held_by(store: ObjectStore, **owner: object) -> None:
@@ -99,7 +92,7 @@ def test_a_holder_that_slept_too_long_asks_first(store: ObjectStore, take: Calla
 def test_heartbeats_go_on_by_themselves(store: ObjectStore, take: Callable[..., StoreLock]) -> None:
     lock = take(heartbeat_s=0.01)
     first = store.read(NAME)
-    wait_for(lambda: store.read(NAME) != first)
+    wait_until(lambda: store.read(NAME) != first)
     assert lock.is_held()
     lock.release()
     assert store.read(NAME) is None

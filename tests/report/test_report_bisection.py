@@ -73,6 +73,7 @@ def test_the_page_is_whole_loads_nothing_and_runs_nothing() -> None:
     tags.feed(page)
     assert "script" not in tags.names and "svg" in tags.names and "pre" in tags.names
     assert "code.py | 2" in page and "3.11 to 3.12" in page
+    assert "Content-Security-Policy" in page and "default-src 'none'" in page
 
 
 def test_the_curve_is_drawn_with_every_value_and_the_culprit() -> None:

@@ -1,22 +1,15 @@
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.model import Case, Check, Measurement, Plan, Record, Report, Status
+from paceline.model import Check, Measurement, Plan, Record, Report, Status
 from paceline.record.directory import SessionDir
 from paceline.report import junit
+from report.reports import make_timed
 
 any_text = st.text(st.characters(), max_size=30)
-
-
-def make_record(name: str = "a", status: Status = Status.PASSED, **changes: Any) -> Record:
-    case = Case(name=name, entry=name, key=name)
-    return Record(
-        **{"session": "s", "case": case, "attempt": 1, "status": status, "exec_time_s": 1.5, **changes}
-    )
 
 
 def write(directory: Path, *records: Record, session: str = "s") -> ElementTree.Element:
@@ -26,9 +19,7 @@ def write(directory: Path, *records: Record, session: str = "s") -> ElementTree.
 
 
 def test_every_status_has_its_element(tmp_path: Path) -> None:
-    suites = write(
-        tmp_path, *(make_record(status.value, status, reason=f"why {status}") for status in Status)
-    )
+    suites = write(tmp_path, *(make_timed(status.value, status, reason=f"why {status}") for status in Status))
     suite = suites[0]
     expected = {"tests": "8", "failures": "3", "errors": "3", "skipped": "1"}
     assert dict(suites.attrib) == expected
@@ -52,15 +43,17 @@ def test_requirements_metrics_and_output_are_in_it(tmp_path: Path) -> None:
     check = Check(
         metric="t", kind="max_value", bound=1, actual=2, margin=-1.0, ok=False, reason="2 is above 1"
     )
-    record = make_record(
+    record = make_timed(
         status=Status.REQUIREMENT_FAILED,
         reason="one requirement",
         requirements=(check,),
         metrics={"t": Measurement(value=2)},
         exec_time_s=float("nan"),
     )
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "stdouterr.log").write_bytes(b"first\n\x1b[31mred\x1b[0m \x00 <tag> ]]>\n\xff last\n")
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "stdouterr.log").write_bytes(
+        b"first\n\x1b[31mred\x1b[0m \x00 <tag> ]]>\n\xff last\n"
+    )
     case = write(tmp_path, record)[0][0]
     assert case.attrib["time"] == "0.000000"
     assert [prop.attrib for prop in case.iter("property")] == [{"name": "t", "value": "2"}]
@@ -69,14 +62,14 @@ def test_requirements_metrics_and_output_are_in_it(tmp_path: Path) -> None:
 
 
 def test_a_passed_case_needs_no_output(tmp_path: Path) -> None:
-    (tmp_path / "a").mkdir()
-    (tmp_path / "a" / "stdouterr.log").write_text("said")
-    assert write(tmp_path, make_record())[0][0].find("system-out") is None
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "stdouterr.log").write_text("said")
+    assert write(tmp_path, make_timed())[0][0].find("system-out") is None
 
 
 @given(any_text, any_text, any_text)
 def test_any_text_comes_back_from_the_xml(name: str, reason: str, session: str) -> None:
-    record = make_record(name, Status.FAILED, reason=reason)
+    record = make_timed(name, Status.FAILED, reason=reason)
     suites = write(Path("nowhere"), record, session=session)
     case = suites[0][0]
     assert suites[0].attrib["name"] == junit.printable(session)

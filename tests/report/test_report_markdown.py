@@ -11,15 +11,9 @@ from markdown_it import MarkdownIt
 from paceline.model import Case, Check, Finding, Measurement, Plan, Record, Report, Requirement, Status
 from paceline.record.directory import SessionDir
 from paceline.report import markdown
+from report.reports import make_timed
 
 HOSTILE = "<script>alert(1)</script> | `code` **bold** _x_ [link](http://x) ![i](y) & # ~~a~~ \\"
-
-
-def make_record(name: str = "bench", status: Status = Status.PASSED, **changes: Any) -> Record:
-    case = Case(name=name, entry=name, key=name)
-    return Record(
-        **{"session": "s", "case": case, "attempt": 1, "status": status, "exec_time_s": 1.5, **changes}
-    )
 
 
 def write(directory: Path, *records: Record, **changes: Any) -> str:
@@ -48,10 +42,10 @@ def test_the_table_has_status_time_metrics_and_requirements(tmp_path: Path) -> N
         ),
         Check(metric="throughput", kind="max_value", bound=9000, actual=1234.5, margin=1.0, ok=True),
     )
-    failed = make_record(
+    failed = make_timed(
         "slow", Status.REQUIREMENT_FAILED, metrics=metrics, requirements=checks, reason="too slow"
     )
-    text = write(tmp_path, make_record("good"), failed)
+    text = write(tmp_path, make_timed("good"), failed)
     assert text.startswith("# ❌ night\n\n1 passed, 1 requirement failed of 2 cases.\n")
     assert "| good | ✅ passed | 1.5 s |  |  |" in text
     row = next(line for line in text.splitlines() if line.startswith("| slow"))
@@ -66,7 +60,7 @@ def test_failures_have_their_reason_and_last_lines(tmp_path: Path) -> None:
     (tmp_path / "bench").mkdir()
     lines = [f"line {number}" for number in range(3000)]
     (tmp_path / "bench" / "stdouterr.log").write_text("\n".join([*lines, "```", "\x1b[31mboom\x1b[0m", ""]))
-    text = write(tmp_path, make_record(status=Status.FAILED, reason="exit code 3"))
+    text = write(tmp_path, make_timed(status=Status.FAILED, reason="exit code 3"))
     failures = text[text.index("## Failures") :]
     assert "### bench: failed\n\nexit code 3\n" in failures
     assert "````text\nline 2982\n" in failures
@@ -85,7 +79,7 @@ def test_warnings_findings_and_environment_are_shown(tmp_path: Path) -> None:
     }
     (tmp_path / "environment.json").write_text(json.dumps(facts))
     finding = Finding(judge="j", case="bench", metric="t", verdict="better", message="10% faster")
-    text = write(tmp_path, make_record(warnings=("a child outlived",)), findings=(finding,))
+    text = write(tmp_path, make_timed(warnings=("a child outlived",)), findings=(finding,))
     assert "- bench: a child outlived" in text
     assert "- **better**: bench, t: 10% faster" in text
     for row in (
@@ -102,11 +96,11 @@ def test_warnings_findings_and_environment_are_shown(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "{half", "[]", '{"cpu": 1, "gpus": [1], "git": []}'])
 def test_a_broken_environment_file_is_not_fatal(tmp_path: Path, content: str) -> None:
     (tmp_path / "environment.json").write_text(content)
-    assert "| bench |" in write(tmp_path, make_record())
+    assert "| bench |" in write(tmp_path, make_timed())
 
 
 def test_why_a_session_is_unfinished_stands_on_top(tmp_path: Path) -> None:
-    assert "**the disk is full**" in write(tmp_path, make_record(), unfinished="the disk is full")
+    assert "**the disk is full**" in write(tmp_path, make_timed(), unfinished="the disk is full")
 
 
 def test_what_never_began_is_listed(tmp_path: Path) -> None:
@@ -115,11 +109,11 @@ def test_what_never_began_is_listed(tmp_path: Path) -> None:
         directory=tmp_path,
         cases=tuple(Case(name=name, entry=name, key=name) for name in ("bench", "later_one", "last")),
     )
-    text = write(tmp_path, make_record(), plan=plan, interrupted=True)
+    text = write(tmp_path, make_timed(), plan=plan, interrupted=True)
     assert "Interrupted: 1 passed, 2 not run of 3 cases.\n" in text
     assert text[text.index("## Not run") :].count("\n- ") == 2
     assert "\n- later_one\n- last\n" in text
-    assert "## Not run" not in write(tmp_path, make_record())
+    assert "## Not run" not in write(tmp_path, make_timed())
 
 
 def test_a_requirement_is_shown_with_its_tolerance(tmp_path: Path) -> None:
@@ -128,12 +122,12 @@ def test_a_requirement_is_shown_with_its_tolerance(tmp_path: Path) -> None:
     case = Case(name="bench", entry="bench", key="bench", requirements=(requirement,))
     plan = Plan(session="night", directory=tmp_path, cases=(case,))
     check = Check(metric="rows", kind="exact_value", bound=100, actual=104, margin=0.01, ok=True)
-    text = write(tmp_path, make_record(requirements=(check,)), plan=plan)
+    text = write(tmp_path, make_timed(requirements=(check,)), plan=plan)
     assert "✅ rows = 100 ±5%: got 104" in text
 
 
 def test_foreign_text_is_shown_as_it_is(tmp_path: Path) -> None:
-    record = make_record(HOSTILE, Status.FAILED, reason=HOSTILE, warnings=(HOSTILE,))
+    record = make_timed(HOSTILE, Status.FAILED, reason=HOSTILE, warnings=(HOSTILE,))
     html = render(write(tmp_path, record))
     assert not re.search("<(script|code|a|img|s|em)[ >]", html)
     assert len(re.findall("<td", html)) == 5
@@ -143,7 +137,7 @@ def test_foreign_text_is_shown_as_it_is(tmp_path: Path) -> None:
 
 @given(st.text(st.characters(), max_size=40))
 def test_no_name_breaks_out_of_its_cell(name: str) -> None:
-    html = render(write(Path("nowhere"), make_record(name)))
+    html = render(write(Path("nowhere"), make_timed(name)))
     assert len(re.findall("<td", html)) == 5
     tags = set(re.findall("<(/?[a-zA-Z0-9]+)", html))
     assert tags <= {
@@ -158,7 +152,7 @@ def test_ordinary_names_are_not_littered_with_backslashes() -> None:
 
 
 def test_many_failures_are_counted_not_all_told(tmp_path: Path) -> None:
-    records = [make_record(f"c{number}", Status.FAILED) for number in range(130)]
+    records = [make_timed(f"c{number}", Status.FAILED) for number in range(130)]
     text = write(tmp_path, *records)
     assert text.count("\n### ") == 100
     assert text.count("| ❌ failed |") == 130

@@ -1,9 +1,7 @@
 """The final table of a session and the line that sums it up."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,26 +9,10 @@ from hypothesis import strategies as st
 
 from paceline.judge.requirements import judge
 from paceline.metrics import describe
-from paceline.model import Case, Check, Measurement, Plan, Record, Report, Requirement, Scalar, Status
+from paceline.model import Check, Measurement, Record, Requirement, Scalar, Status
 from paceline.report.format import checked
 from paceline.report.table import MOST_FAILURES, MOST_ROWS, key_metrics, make_table, plain_lines, summary
-
-
-def make_case(name: str, **fields: object) -> Case:
-    return Case(name=name, entry=name, key=name, **fields)  # type: ignore[arg-type]
-
-
-def make_record(name: str, status: Status = Status.PASSED, **fields: object) -> Record:
-    return Record(session="s", case=make_case(name), attempt=1, status=status, **fields)  # type: ignore[arg-type]
-
-
-def make_report(records: Sequence[Record], *, interrupted: bool = False) -> Report:
-    counts = Counter(record.status for record in records)
-    plan = Plan(session="s", directory=Path("/results/s"), cases=tuple(record.case for record in records))
-    return Report(plan=plan, records=records, counts=counts, interrupted=interrupted)
-
-
-MISSED = Check(metric="windows", kind="min_value", bound=100, actual=50, margin=-50, ok=False)
+from report.reports import MISSED, make_case, make_record, make_report
 
 
 def test_lines_up_and_shows_what_failed() -> None:

@@ -6,10 +6,9 @@ import os
 import pty
 import re
 import threading
-import time
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from paceline.model import Case, Check, Measurement, Plan, Record, Report, Scalar, Status
+from paceline.model import Measurement, Record, Scalar, Status
 from paceline.report import live as live_view
 from paceline.report.format import (
     clock,
@@ -35,27 +34,12 @@ from paceline.report.format import (
 )
 from paceline.report.live import LiveConsole, Running
 from paceline.report.terminal import PlainConsole, QuietConsole, make_console
-
-
-def make_case(name: str, **fields: object) -> Case:
-    return Case(name=name, entry=name, key=name, **fields)  # type: ignore[arg-type]
-
-
-def make_record(name: str, status: Status = Status.PASSED, **fields: object) -> Record:
-    return Record(session="s", case=make_case(name), attempt=1, status=status, **fields)  # type: ignore[arg-type]
-
-
-def make_report(records: Sequence[Record], *, interrupted: bool = False) -> Report:
-    counts = Counter(record.status for record in records)
-    plan = Plan(session="s", directory=Path("/results/s"), cases=tuple(record.case for record in records))
-    return Report(plan=plan, records=records, counts=counts, interrupted=interrupted)
+from patience import wait_until
+from report.reports import MISSED, make_case, make_record, make_report
 
 
 def no_output(lines: int) -> list[str]:
     return []
-
-
-MISSED = Check(metric="windows", kind="min_value", bound=100, actual=50, margin=-50, ok=False)
 
 
 class TestPlainLog:
@@ -327,13 +311,6 @@ def screen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
     opened.close()
 
 
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 class TestLiveView:
     def test_is_chosen_on_a_terminal_that_can_redraw(self, screen: Screen) -> None:
         assert isinstance(make_console(screen.stream), LiveConsole)
@@ -352,7 +329,7 @@ class TestLiveView:
             console.session_started(report.plan, 0)
             console.case_started(records[0].case, ["x"], Path("a"), lambda n: ["\x1b[2Jwiped", "last"][-n:])
             console.run_started(records[0].case, "repeat 1/2")
-            wait_for(
+            wait_until(
                 lambda: "│ wiped" in screen.text() and "│ last" in screen.text() and "▶ 0:0" in screen.text()
             )
             console.note("a note")

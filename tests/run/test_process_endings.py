@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from paceline.run.process import Command, Exit, Usage, Warden
+from patience import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -209,8 +209,7 @@ def when_up(said: Said, act: Callable[[], None]) -> threading.Thread:
     """Do something in another thread once the command has printed."""
 
     def wait() -> None:
-        while not said.stdout:
-            time.sleep(0.005)
+        wait_until(lambda: said.stdout)
         act()
 
     thread = threading.Thread(target=wait)
@@ -233,8 +232,7 @@ def test_a_second_stop_does_not_wait_for_the_grace_time(warden: Warden) -> None:
 
     def stop_twice() -> None:
         warden.stop()
-        while b"asked" not in said.stdout:
-            time.sleep(0.005)
+        wait_until(lambda: b"asked" in said.stdout)
         warden.stop(now=True)
 
     thread = when_up(said, stop_twice)

@@ -7,17 +7,18 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from living_processes import marked_processes
 from paceline.run.leftovers import sweep
 from paceline.run.process import Command, Exit, Warden
 from paceline.run.tree import look
+from patience import wait_until
 
 DAEMON = """
 import os, signal, sys, time
@@ -44,26 +45,7 @@ def run_id() -> Iterator[str]:
     """A mark for a test's processes; when the test ends none may be left."""
     mark = uuid.uuid4().hex
     yield mark
-    assert marked(mark) == []
-
-
-def marked(run_id: str) -> list[int]:
-    """The living processes that carry the mark."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and run_id.encode() in (entry / "environ").read_bytes():
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
-
-
-def until(condition: Callable[[], bool]) -> None:
-    patience = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < patience, "it never happened"
-        time.sleep(0.01)
+    assert marked_processes(mark) == []
 
 
 def run(warden: Warden, run_id: str, *argv: str, **options: Any) -> tuple[Exit, bytes]:
@@ -160,7 +142,7 @@ def test_a_fork_bomb_is_bounded(warden: Warden, run_id: str, escape: str) -> Non
     ended, _ = run(warden, run_id, sys.executable, "-c", code, max_processes=64)
     assert (ended.reason, ended.returncode) == ("limit", -9)
     assert ended.message == "had more than 64 processes at once, which is the limit"
-    assert marked(run_id) == []
+    assert marked_processes(run_id) == []
     assert run(warden, run_id, "true")[0].returncode == 0
 
 
@@ -177,7 +159,7 @@ def test_a_killed_warden_loses_its_run_but_leaves_nothing(run_id: str) -> None:
         victim = warden._link.process.pid
 
         def kill_when_up() -> None:
-            until(lambda: len(marked(run_id)) >= 2)
+            wait_until(lambda: len(marked_processes(run_id)) >= 2)
             os.kill(victim, signal.SIGKILL)
 
         thread = threading.Thread(target=kill_when_up)
@@ -264,10 +246,10 @@ def test_a_killed_runner_leaves_nothing(run_id: str, code: str) -> None:
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE) as runner:
         assert runner.stdout is not None
         warden_pid = json.loads(runner.stdout.readline())
-        until(lambda: len(marked(run_id)) >= 3)
+        wait_until(lambda: len(marked_processes(run_id)) >= 3)
         runner.kill()
-    until(lambda: marked(run_id) == [])
-    until(lambda: (warden := look(warden_pid)) is None or not warden.alive)
+    wait_until(lambda: marked_processes(run_id) == [])
+    wait_until(lambda: (warden := look(warden_pid)) is None or not warden.alive)
 
 
 def test_wardens_do_not_touch_each_other(run_id: str, tmp_path: Path) -> None:
@@ -280,7 +262,7 @@ def test_wardens_do_not_touch_each_other(run_id: str, tmp_path: Path) -> None:
             )
         )
         long.start()
-        until(lambda: len(marked(run_id)) >= 2)
+        wait_until(lambda: len(marked_processes(run_id)) >= 2)
         ended, _ = run(other, run_id, "sh", "-c", "sleep 600 & sleep 600", timeout_s=0.2)
         (tmp_path / "go").touch()
         long.join()

@@ -17,8 +17,9 @@ from typing import Any
 
 import pytest
 
+from living_processes import marked_processes
 from paceline.record.redact import Redactor
-from paceline.run import ray_cluster, tree
+from paceline.run import ray_cluster
 from paceline.run.ray_cluster import ClusterError, RayCluster
 from paceline.run.ray_ports import LOOPBACK, Ports, reserve
 
@@ -67,16 +68,6 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str],
     return use
 
 
-def processes_with(text: str) -> list[int]:
-    """Living processes that have this text in their environment."""
-    wanted = os.fsencode(text)
-    return [
-        process.pid
-        for process in tree.every_process()
-        if process.alive and wanted in tree.read_proc(f"/proc/{process.pid}/environ")
-    ]
-
-
 def seen(directory: Path) -> dict[str, Any]:
     loaded: dict[str, Any] = json.loads((directory / "seen.json").read_text())
     return loaded
@@ -92,8 +83,8 @@ def test_a_cluster_lives_inside_the_with_and_is_gone_after_it(
         mark = cluster.env["RAY_AUTH_TOKEN_PATH"]
         port = int(cluster.env["RAY_ADDRESS"].rpartition(":")[2])
         socket.create_connection((LOOPBACK, port)).close()
-        assert len(processes_with(mark)) == 2
-    assert processes_with(mark) == []
+        assert len(marked_processes(mark)) == 2
+    assert marked_processes(mark) == []
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((LOOPBACK, port))
     assert cluster.warnings == () and set(cluster.timings_s) == {"cluster_start", "cluster_stop"}
@@ -128,7 +119,7 @@ def test_a_failed_start_is_one_line_with_the_end_of_its_log(
     assert "\n" not in str(caught.value)
     assert cluster.timings_s["cluster_start"] > 0
     tried = seen(tmp_path / "ray_cluster/failed-1")
-    assert processes_with(tried["flags"]["--temp-dir"]) == []
+    assert marked_processes(tried["flags"]["--temp-dir"]) == []
     assert not (tmp_path / "ray_cluster/failed-2").exists()
 
 
@@ -372,7 +363,7 @@ def test_two_clusters_side_by_side_spilling_and_not(environ: dict[str, str], tmp
         list(pool.map(stack.enter_context, clusters))
         off, on = pool.map(lambda cluster: run_script(FILL, {**environ, **cluster.env}), clusters)
         marks = [cluster.env["RAY_AUTH_TOKEN_PATH"] for cluster in clusters]
-        alive = [processes_with(mark) for mark in marks]
+        alive = [marked_processes(mark) for mark in marks]
         addresses = listening([pid for pids in alive for pid in pids])
         stolen = {**clusters[0].env, "RAY_ADDRESS": clusters[1].env["RAY_ADDRESS"]}
         intruder = subprocess.run(
@@ -385,7 +376,7 @@ def test_two_clusters_side_by_side_spilling_and_not(environ: dict[str, str], tmp
     assert intruder.returncode != 0, "one cluster's token opened the other"
     assert addresses == {"0100007F", "0000000000000000FFFF00000100007F"}, "something listens beyond loopback"
     assert all(len(pids) > 4 for pids in alive)
-    assert [processes_with(mark) for mark in marks] == [[], []]
+    assert [marked_processes(mark) for mark in marks] == [[], []]
     assert [cluster.warnings for cluster in clusters] == [(), ()]
     assert off["sum"] == on["sum"] == 2 and on["semaphores"]
     assert not ({*off["semaphores"], *on["semaphores"]} - of_others) & semaphores()

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -13,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from living_processes import is_alive
 from paceline.record.redact import Redactor
 from paceline.run import ray_home
 from paceline.run.ray_home import Home, sweep_stale
+from patience import wait_until
 
 HOLD = """
 import os, subprocess, sys, uuid
@@ -70,21 +71,7 @@ def test_a_killed_runners_directory_and_processes_are_swept(base: Path) -> None:
         runner.kill()
     assert Path(path).exists()
     assert sweep_stale(env) == 1 and not Path(path).exists()
-    assert gone(int(child))
-
-
-def gone(pid: int) -> bool:
-    """Ended, be it as a zombie that pid 1 has not collected yet."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        try:
-            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
-                return True
-        except OSError:
-            return True
-        time.sleep(0.02)
-    os.kill(pid, signal.SIGKILL)
-    return False
+    wait_until(lambda: not is_alive(int(child)))
 
 
 def session(home: Home) -> Path:

@@ -9,7 +9,6 @@ import random
 import statistics
 import subprocess
 import sys
-import time
 import types
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -20,8 +19,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from living_processes import is_alive
 from paceline.run.inert_pickle import BadPickle
 from paceline.run.task_metrics import Bounds, Spread, Tally, read_lines, read_pickle
+from paceline.run.tree import read_proc
+from patience import wait_until
 
 MEASURES = ("process_time", "actor_idle_time", "input_data_size_mb", "num_items_processed")
 FIELDS = ("stage_name", *MEASURES, "custom_metrics")
@@ -329,39 +331,17 @@ read_pickle(file, 1 << 30)
     runner = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE)
     assert runner.stdout is not None
     runner.stdout.readline()
-    reader = _poll(lambda: _child_of(runner.pid))
-    _poll(lambda: _waits_for_signal(reader))
+    reader = int(wait_until(lambda: read_proc(f"/proc/{runner.pid}/task/{runner.pid}/children").split())[0])
+    wait_until(lambda: _waits_for_signal(reader))
     runner.kill()
     runner.wait()
-    _poll(lambda: not Path(f"/proc/{reader}").exists() or _is_zombie(reader))
-
-
-def _poll(probe: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            found = probe()
-        except OSError:
-            found = None
-        if found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError("did not happen within a minute")
-
-
-def _child_of(pid: int) -> int | None:
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return int(children[0]) if children else None
+    wait_until(lambda: not is_alive(reader))
 
 
 def _waits_for_signal(pid: int) -> bool:
     """Whether it has bounded itself, which comes after asking to be ended with its parent."""
-    limits = Path(f"/proc/{pid}/limits").read_text()
+    limits = read_proc(f"/proc/{pid}/limits").decode()
     return "Max core file size        0 " in limits and str(2 << 30) in limits
-
-
-def _is_zombie(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1), st.data())

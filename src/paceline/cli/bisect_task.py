@@ -19,7 +19,7 @@ from paceline.experiments.versions import available_versions, installer_options
 from paceline.experiments.workshop import Workshop
 from paceline.findings.commits import find_repository
 from paceline.history import find_url, open_store
-from paceline.session import Request, load_config
+from paceline.session_request import Request, load_config
 
 DEFAULT_METRIC = "exec_time_s"
 

@@ -134,7 +134,7 @@ def register() -> None:
 @click.command("completion", epilog=EPILOG)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print the completion script for SHELL.
+    """Print the script that lets a shell complete what you type; see the examples for where to put it.
 
     Commands, options and files complete, and the names of entries, tags, sessions, cases, metrics, sinks and findings.
     """

@@ -52,7 +52,9 @@ def command() -> None:
     """Look at the history: what changed, since when, and every run behind it."""
 
 
-title_option = click.option("--title", metavar="TEXT", default="Benchmarks", show_default=True)
+title_option = click.option(
+    "--title", metavar="TEXT", default="Benchmarks", show_default=True, help="What stands above every page."
+)
 results_option = click.option(
     "--results",
     metavar="DIR",
@@ -118,7 +120,14 @@ def build_command(
 
 
 @command.command("serve", epilog=_SERVE_EPILOG)
-@click.option("--port", metavar="N", type=click.IntRange(0, 65535), default=8000, show_default=True)
+@click.option(
+    "--port",
+    metavar="N",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="Listen on this port; 0 takes a free one.",
+)
 @click.option(
     "--bind",
     metavar="ADDRESS",

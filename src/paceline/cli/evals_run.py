@@ -16,7 +16,7 @@ from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
     from paceline.model import Report
-    from paceline.session import Request
+    from paceline.session_request import Request
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -154,7 +154,7 @@ def _request(
     history: bool = True,
     **evals: Any,
 ) -> "Request":
-    from paceline.session import EvalsOptions, Request
+    from paceline.session_request import EvalsOptions, Request
 
     if not configs and not Path(DEFAULT_CONFIG).is_file():
         raise PacelineError(

@@ -52,7 +52,10 @@ def import_command(
 ) -> int:
     """Add the sessions, databases or files of other tools at each PATH to the history."""
     from paceline.history import Added
+    from paceline.history.importers import check
 
+    for path in paths:
+        check(path, format_)  # before a database is made for what is not there
     total = Added()
     problems: list[str] = []
 

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ import click
 
 from paceline.cli.completing import complete_case, complete_metric
 from paceline.cli.inputs import DEFAULT_CONFIG
-from paceline.errors import HistoryError
+from paceline.errors import HistoryError, did_you_mean
 
 if TYPE_CHECKING:
     from paceline.history import Store
@@ -74,6 +73,5 @@ def find_cases(store: "Store", wanted: str) -> Sequence[str]:
     if found:
         return found
     names = store.cases()
-    close = get_close_matches(wanted, names, n=3)
-    hint = f"did you mean {' or '.join(close)}?" if close else "'paceline history list' shows those there are"
+    hint = did_you_mean(wanted, names, "'paceline history list' shows those there are", most=3)
     raise HistoryError(f"no case {wanted!r} in {store.database.target}; {hint}")

@@ -41,10 +41,9 @@ class LazyGroup(click.Group):
             and not args[0].startswith("-")
             and not ctx.resilient_parsing
         ):
-            from difflib import get_close_matches
+            from paceline.errors import did_you_mean
 
-            close = get_close_matches(args[0], self._sources, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there is: {', '.join(self._sources)}"
+            hint = did_you_mean(args[0], self._sources, f"there is: {', '.join(self._sources)}")
             ctx.fail(f"No such command {args[0]!r}; {hint}")
         return super().resolve_command(ctx, args)
 

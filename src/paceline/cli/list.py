@@ -33,7 +33,7 @@ def command(results_dir: Path | str | None) -> None:
     place = find_results_place(results_dir)
     found = _sessions(place)
     if not found:
-        write(f"no session in {place}\n")
+        write(f"no session in {place}: 'paceline run' makes one\n")
         return
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         rows = list((pool.map if isinstance(place, str) else map)(_row, found))

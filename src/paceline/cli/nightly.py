@@ -1,18 +1,11 @@
 """`paceline nightly`: a suite's session, and the cause of what got worse in it."""
 
-import sys
-from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from paceline.cli import output
 from paceline.cli.inputs import SuiteCommand, make_request, suite_inputs
 from paceline.cli.masking import masked_errors
-
-if TYPE_CHECKING:
-    from paceline.model import Report
-    from paceline.session import Request
 
 EPILOG = """\b
 Examples:
@@ -59,32 +52,12 @@ def command(*, as_json: bool, quiet: bool, no_bisect: bool, **options: Any) -> i
 
     Without a file, paceline.yaml in the current directory is run.
     """
+    from paceline.cli.report_json import report_run
+    from paceline.experiments.nightly import run_nightly
+
     request = make_request(options)
     with masked_errors(request.configs):
-        if as_json:
-            return _run_for_json(request, quiet, bisects=not no_bisect)
-        report = _run(request, quiet, bisects=not no_bisect)
-    return report.exit_code
-
-
-def _run(request: "Request", quiet: bool, *, bisects: bool) -> "Report":
-    from paceline.experiments.nightly import run_nightly
-    from paceline.report.terminal import make_console
-
-    with make_console(sys.stdout, quiet=quiet) as console:
-        report = run_nightly(request, console, bisects=bisects)
-    output.flush(console.fault)
-    return report
-
-
-def _run_for_json(request: "Request", quiet: bool, *, bisects: bool) -> int:
-    from paceline.cli.report_json import print_report
-
-    with redirect_stdout(sys.stderr):
-        report = _run(request, quiet, bisects=bisects)
-    try:
-        print_report(report)
-        output.flush()
-    except output.OutputError as error:
-        click.echo(f"paceline: {error}", err=True)
+        report = report_run(
+            lambda console: run_nightly(request, console, bisects=not no_bisect), quiet=quiet, as_json=as_json
+        )
     return report.exit_code

@@ -1,19 +1,12 @@
 """`paceline run`: a suite becomes a session."""
 
-import sys
-from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from paceline.cli import output
 from paceline.cli.completing import complete_session
 from paceline.cli.inputs import SuiteCommand, make_request, suite_inputs
 from paceline.cli.masking import masked_errors
-
-if TYPE_CHECKING:
-    from paceline.model import Report
-    from paceline.session import Request
 
 EPILOG = """\b
 Examples:
@@ -84,32 +77,10 @@ def command(*, as_json: bool, quiet: bool, no_history: bool, **options: Any) -> 
     Without a file, paceline.yaml in the current directory is run. Exit code 0: all passed; 1: something
     failed; 2: the configuration or the command line is wrong; 130: interrupted.
     """
-    request = make_request({**options, "history": not no_history})
-    with masked_errors(request.configs):
-        report = _run_for_json(request, quiet) if as_json else _run(request, quiet)
-    return report.exit_code
-
-
-def _run(request: "Request", quiet: bool) -> "Report":
-    from paceline.report.terminal import make_console
+    from paceline.cli.report_json import report_run
     from paceline.session import run
 
-    with make_console(sys.stdout, quiet=quiet) as console:
-        report = run(request, console)
-    # The session is over and its files are written: what could not be printed does not change its outcome.
-    output.flush(console.fault)
-    return report
-
-
-def _run_for_json(request: "Request", quiet: bool) -> "Report":
-    from paceline.cli.report_json import print_report
-
-    # Sinks and other plugins print too, and only the report belongs on standard output.
-    with redirect_stdout(sys.stderr):
-        report = _run(request, quiet)
-    try:
-        print_report(report)
-        output.flush()
-    except output.OutputError as error:
-        click.echo(f"paceline: {error}", err=True)
-    return report
+    request = make_request({**options, "history": not no_history})
+    with masked_errors(request.configs):
+        report = report_run(lambda console: run(request, console), quiet=quiet, as_json=as_json)
+    return report.exit_code

@@ -61,7 +61,8 @@ def _show_case(session: StoredSession, name: str, *, as_json: bool) -> int:
     record = directory.read_record(case) if case else None
     if case is None or record is None:
         problem = "is not in" if case is None else "has no record in"
-        raise SessionError(f"{name!r} {problem} session {session.path.name}: 'paceline show' lists its cases")
+        whole = session.path.name
+        raise SessionError(f"{name!r} {problem} session {whole}: 'paceline show {whole}' lists its cases")
     if as_json:
         write(dump(to_json(record), pretty=True).decode() + "\n")
         return 0

@@ -13,10 +13,10 @@ import click
 from paceline.cli.inputs import DEFAULT_CONFIG, ResultsDir
 from paceline.cli.logging_once import log_once
 from paceline.errors import SessionError
-from paceline.model import Case, CaseKind, Finding, Plan, Record, Report, Status
+from paceline.model import Case, CaseKind, Finding, Plan, Report, Status
 from paceline.record import codec
 from paceline.record.directory import SessionDir, newest
-from paceline.record.layout import DATA_SETUP, RECORD, is_session
+from paceline.record.layout import is_session
 from paceline.record.store_address import join, place_of
 from paceline.record.store_sessions import fetched_session, is_stored_session, newest_stored
 
@@ -139,7 +139,7 @@ def read_session(path: Path) -> StoredSession:
     cases = {case.name: case for case in _planned_cases(path)}
     counts: Counter[Status] = Counter()
     started: list[str] = []
-    for record in _records(path):
+    for _, record in SessionDir(path).stored_records():
         cases[record.case.name] = record.case
         counts[record.status] += 1
         started += [record.started_at] if record.started_at else []
@@ -149,14 +149,6 @@ def read_session(path: Path) -> StoredSession:
         counts=counts,
         started_at=min(started, default=""),
     )
-
-
-def _records(path: Path) -> Iterator[Record]:
-    for pattern in (f"{DATA_SETUP}/*/{RECORD}", f"*/{RECORD}"):
-        for file in sorted(path.glob(pattern)):
-            record = codec.read_record(file)
-            if record is not None:
-                yield record
 
 
 def _findings(path: Path) -> Iterator[Finding]:

@@ -11,12 +11,13 @@ from typing import Any, NamedTuple, NoReturn
 
 import yaml
 
-from paceline.errors import ConfigError, Problem
+from paceline.errors import ConfigError, Problem, did_you_mean
 from paceline.model import Scalar
 
 DEPTH_LIMIT = 100
 NODE_LIMIT = 1_000_000
 SIZE_LIMIT_BYTES = 64 * 1024 * 1024
+SUFFIXES = frozenset({".yaml", ".yml", ".json"})
 
 REPLACE = "!replace"
 APPEND = "!append"
@@ -157,11 +158,14 @@ def _read_text(path: Path, file: str) -> str:
     try:
         with path.open("rb") as stream:
             data = stream.read(SIZE_LIMIT_BYTES + 1)
+    except FileNotFoundError:
+        beside = (one.name for one in path.parent.glob("*") if one.suffix in SUFFIXES)
+        refuse(Mark(file, 0), f"no such file; {did_you_mean(path.name, beside, 'check the path')}")
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        refuse(Mark(file, 1), f"the file cannot be read: {reason}")
+        refuse(Mark(file, 0), f"the file cannot be read: {reason}; name a YAML or JSON file")
     if len(data) > SIZE_LIMIT_BYTES:
-        refuse(Mark(file, 1), f"the file is larger than {SIZE_LIMIT_BYTES // 1024**2} MiB")
+        refuse(Mark(file, 0), f"the file is larger than {SIZE_LIMIT_BYTES // 1024**2} MiB")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,7 +1,7 @@
 """What pydantic found wrong, as problems that name the file, the line, the path and the remedy."""
 
-import difflib
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, get_args
 
 from pydantic import BaseModel
@@ -13,6 +13,7 @@ from paceline.config.values import shown
 from paceline.config.variables import Path, path_text
 from paceline.errors import Problem
 
+UNKNOWN_KEY = "extra_forbidden"
 _EXPECTED = {
     "string_type": "a string",
     "bool_type": "true or false",
@@ -46,7 +47,7 @@ class Locator:
         loc: Path = tuple(error["loc"])
         if error["type"] == "missing":
             return self.problem(loc[:-1], f"the key {loc[-1]!r} is missing")
-        if error["type"] == "extra_forbidden":
+        if error["type"] == UNKNOWN_KEY:
             found = self.problem(loc, _unknown_key(loc))
             return Problem(
                 file=found.file, line=found.line, path=self.path_text(loc[:-1]), message=found.message
@@ -72,10 +73,13 @@ def problem_at(mark: Mark, path: str, message: str) -> Problem:
 
 
 def _unknown_key(loc: Path) -> str:
-    key = str(loc[-1])
-    known = _keys_at(loc[:-1])
-    close = difflib.get_close_matches(key, known, n=1)
-    return f"unknown key {key!r}" + (f"; did you mean {close[0]!r}?" if close else "")
+    close = closest_key(loc)
+    return f"unknown key {str(loc[-1])!r}" + (f"; did you mean {close!r}?" if close else "")
+
+
+def closest_key(loc: Path) -> str:
+    """The key that an unknown one was probably meant to be; empty if there is none like it."""
+    return next(iter(get_close_matches(str(loc[-1]), _keys_at(loc[:-1]), 1)), "")
 
 
 def _keys_at(loc: Path) -> list[str]:

@@ -3,21 +3,22 @@
 import math
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from paceline.config.schema import DEFAULT_TIMEOUT_S
 from paceline.config.values import is_number, is_scalar, shown
 from paceline.config.variables import Path
+from paceline.model import CheckKind
 
 _AXIS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 class Breach(NamedTuple):
-    """A rule that is broken; `missing` ones are not told while another file cannot be read."""
+    """A rule that is broken. One of `missing` keys may be in a file that cannot be read, or be there misspelt."""
 
     path: Path
     message: str
-    missing: bool = False
+    missing: tuple[str, ...] = ()
 
 
 def check_rules(data: dict[str, Any], disabled_entries: int = 0) -> Iterator[Breach]:
@@ -35,7 +36,7 @@ def check_rules(data: dict[str, Any], disabled_entries: int = 0) -> Iterator[Bre
         yield from _check_program(setup, ("data_setups", index))
     for index, sink in _mappings(data.get("sinks")):
         if "name" not in sink:
-            yield Breach(("sinks", index), "a sink needs a name or a type", missing=True)
+            yield Breach(("sinks", index), "a sink needs a name or a type", missing=("name", "type"))
 
 
 def _check_suite(data: dict[str, Any], disabled_entries: int) -> Iterator[Breach]:
@@ -43,9 +44,9 @@ def _check_suite(data: dict[str, Any], disabled_entries: int) -> Iterator[Breach
         pass  # the models to evaluate are enough for a suite
     elif data.get("entries") == []:
         reason = f"all {disabled_entries} are disabled" if disabled_entries else "'entries' is empty"
-        yield Breach(("entries",), f"there is nothing to run: {reason}", missing=True)
+        yield Breach(("entries",), f"there is nothing to run: {reason}", missing=("entries",))
     elif "entries" not in data:
-        yield Breach((), "there is nothing to run: the key 'entries' is missing", missing=True)
+        yield Breach((), "there is nothing to run: the key 'entries' is missing", missing=("entries",))
     if "viewer_url" in data and "viewer_url_template" in data:
         yield Breach(("viewer_url",), "give 'viewer_url' or 'viewer_url_template', not both")
 
@@ -54,7 +55,7 @@ def _check_program(work: dict[str, Any], path: Path) -> Iterator[Breach]:
     if "script" in work and "command" in work:
         yield Breach((*path, "command"), "give 'script' or 'command', not both")
     elif "script" not in work and "command" not in work:
-        yield Breach(path, "give a 'script' or a 'command' to run", missing=True)
+        yield Breach(path, "give a 'script' or a 'command' to run", missing=("script", "command"))
     for key in ("script", "command", "interpreter"):
         value = work.get(key)
         if value == [] or (isinstance(value, str) and not value.strip()):
@@ -74,9 +75,8 @@ def _check_requirement(requirement: dict[str, Any], path: Path) -> Iterator[Brea
     low: Any = requirement.get("min_value")
     high: Any = requirement.get("max_value")
     if exact is None and low is None and high is None and requirement.get("max_regression") is None:
-        yield Breach(
-            path, "give 'exact_value', or 'min_value' and/or 'max_value', or 'max_regression'", missing=True
-        )
+        told = "give 'exact_value', or 'min_value' and/or 'max_value', or 'max_regression'"
+        yield Breach(path, told, missing=get_args(CheckKind))
     if exact is not None and (low is not None or high is not None):
         hint = "set it to null where it is not wanted any more"
         yield Breach((*path, "exact_value"), f"excludes 'min_value' and 'max_value'; {hint}")
@@ -90,7 +90,7 @@ def _check_matrix(matrix: dict[str, Any], path: Path) -> Iterator[Breach]:
     axes = {key: values for key, values in matrix.items() if key not in ("include", "exclude")}
     included = [item for _, item in _mappings(matrix.get("include"))]
     if not axes and not included:
-        yield Breach(path, "a matrix needs an axis: a key with a list of values", missing=True)
+        yield Breach(path, "a matrix needs an axis: a key with a list of values", missing=("",))
     for name, values in axes.items():
         yield from _check_axis(name, values, (*path, name))
     known = {*axes, *(key for item in included for key in item)}

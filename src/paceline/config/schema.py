@@ -3,7 +3,7 @@
 A model says what each key may hold; which keys go together is in `rules.py`.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
@@ -28,6 +28,7 @@ from paceline.config.values import (
     Tolerance,
     VariableName,
 )
+from paceline.model import Severity
 
 DEFAULT_TIMEOUT_S = 7200.0
 DEFAULT_GRACE_S = 5.0
@@ -76,7 +77,7 @@ class Requirement(Section):
     tolerance: Tolerance = Field(
         default=0.0, description="Relative slack that widens the bound: `0.05` or `5%`."
     )
-    severity: Literal["fail", "warn"] = Field(
+    severity: Severity = Field(
         default="fail", description="`fail` fails the entry, `warn` only adds a warning."
     )
 

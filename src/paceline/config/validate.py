@@ -1,7 +1,7 @@
 """The tree of a configuration held against the schema and the rules."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from paceline.config.dialects import Normalised
 from paceline.config.merge import IDENTITY_KEYS
 from paceline.config.nodes import Node, at, plain, resolve
-from paceline.config.problems import Locator
+from paceline.config.problems import UNKNOWN_KEY, Locator, closest_key
 from paceline.config.rules import check_rules
 from paceline.config.schema import Config
 from paceline.config.variables import Path, Substituted, is_reference
@@ -40,10 +40,16 @@ def validate(substituted: Substituted, normalised: Normalised, *, with_missing: 
     found = check_rules(data, normalised.disabled_entries)
     unknown = frozenset(substituted.tainted)
     breaches = [item for item in found if item.path not in unknown]
+    # What is there under a misspelt name is not missing as well.
+    meant = {
+        (*error["loc"][:-1], closest_key(error["loc"])) for error in errors if error["type"] == UNKNOWN_KEY
+    }
     problems = [
-        locator.problem(item.path, item.message) for item in breaches if with_missing or not item.missing
+        locator.problem(item.path, item.message)
+        for item in breaches
+        if not item.missing or (with_missing and meant.isdisjoint((*item.path, key) for key in item.missing))
     ]
-    problems += [locator.explain(error) for error in errors if _is_told(error, with_missing)]
+    problems += [locator.explain(error) for error in errors if _is_told(error, with_missing, meant)]
     faults = [*(item.path for item in breaches), *(tuple(error["loc"]) for error in errors)]
     return Validated(config, _with_typed(substituted.node, typed), problems, faults)
 
@@ -135,8 +141,8 @@ def _with_typed(node: Node, typed: Mapping[int, Node]) -> Node:
     return typed.get(id(node), node)
 
 
-def _is_told(error: Any, with_missing: bool) -> bool:
+def _is_told(error: Any, with_missing: bool, meant: Set[Path]) -> bool:
     if error["type"] != "missing":
         return True
     keys = tuple(step for step in error["loc"] if isinstance(step, str))
-    return with_missing and keys not in _MISSING_BY_RULE
+    return with_missing and keys not in _MISSING_BY_RULE and tuple(error["loc"]) not in meant

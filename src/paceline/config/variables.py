@@ -143,7 +143,7 @@ def _variable(text: str, start: int, environ: Mapping[str, str], depth: int) -> 
     if text.startswith("}", after):
         return Found(start, after + 1, name[0], Unset(name=name[0]) if value is None else value)
     operator = text[after : after + 2]
-    end = _closing_brace(text, after) if operator in (":-", ":?") else None
+    end = closing_brace(text, after) if operator in (":-", ":?") else None
     if end is None:
         raise MalformedVariable(f"malformed variable {_excerpt(text, start)!r}; {_FORMS}")
     rest = text[after + 2 : end]
@@ -152,7 +152,8 @@ def _variable(text: str, start: int, environ: Mapping[str, str], depth: int) -> 
     return Found(start, end + 1, name[0], value or default)
 
 
-def _closing_brace(text: str, position: int) -> int | None:
+def closing_brace(text: str, position: int) -> int | None:
+    """Where the brace is that closes the one before a position, pairs between them counted."""
     level = 1
     for brace in _BRACE.finditer(text, position):
         level += 1 if brace[0] == "{" else -1

@@ -1,12 +1,10 @@
 """pyarrow for all that curates documents, or what to install for it."""
 
-from paceline.errors import MissingExtra
+from paceline.errors import needs_extra
 
-try:
+with needs_extra("curate", "curating documents"):
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
-except ModuleNotFoundError:
-    raise MissingExtra("curating documents", "curate") from None
 
 __all__ = ["pa", "pc", "pq"]

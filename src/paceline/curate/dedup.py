@@ -17,12 +17,10 @@ from paceline.curate.documents import Documents, Source, TableDocuments
 from paceline.curate.stage import Stage
 from paceline.curate.task import Task
 from paceline.curate.writers import write_table
-from paceline.errors import MissingExtra
+from paceline.errors import needs_extra
 
-try:
+with needs_extra("curate", "deduplication"):
     from xxhash import xxh3_128_digest
-except ModuleNotFoundError:
-    raise MissingExtra("deduplication", "curate") from None
 
 Places = npt.NDArray[np.int64]
 BatchKey = tuple[str, int]

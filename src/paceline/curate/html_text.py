@@ -7,7 +7,7 @@ import numpy as np
 from paceline.curate.documents import Documents
 from paceline.curate.stage import Stage
 from paceline.curate.task import Task
-from paceline.errors import MissingExtra
+from paceline.errors import needs_extra
 
 UNKNOWN = "unknown"
 # The detector compares counts of letter groups; beyond this distance, or in shorter texts, it only guesses.
@@ -17,12 +17,10 @@ MIN_CHARACTERS = 40
 
 def html_to_text(body: bytes, charset: str = "") -> str:
     """The main content of a page: paragraphs apart, without navigation, scripts and forms."""
-    try:
+    with needs_extra("curate", "extracting text from HTML"):
         from resiliparse.extract.html2text import extract_plain_text
         from resiliparse.parse.encoding import detect_encoding
         from resiliparse.parse.html import HTMLTree
-    except ModuleNotFoundError:
-        raise MissingExtra("extracting text from HTML", "curate") from None
     encoding = charset if _is_known(charset) else detect_encoding(body, from_html_meta=True)
     text: str = extract_plain_text(
         HTMLTree.parse_from_bytes(body, encoding), main_content=True, alt_texts=False
@@ -39,10 +37,8 @@ def _is_known(charset: str) -> bool:
 
 def detect_language(text: str) -> str:
     """The two-letter code of the likeliest language, or `unknown`."""
-    try:
+    with needs_extra("curate", "detecting languages"):
         from resiliparse.parse.lang import detect_fast
-    except ModuleNotFoundError:
-        raise MissingExtra("detecting languages", "curate") from None
     if len(text) < MIN_CHARACTERS:
         return UNKNOWN
     return str(detect_fast(text, cutoff=MAX_DISTANCE)[0])

@@ -53,9 +53,3 @@ def _summary(column: list[float]) -> Iterator[tuple[str, float]]:
     yield "sum", total
     yield "mean", mean
     yield "std", sqrt(fsum((value - mean) ** 2 for value in column) / len(column))
-
-
-def sum_over_stages(perfs: Iterable[StagePerf], stage_prefix: str, metric: str) -> float:
-    """The sum of one metric over the batches of every stage whose name starts with the prefix."""
-    chosen = (perf for perf in distinct(perfs) if perf.stage_name.startswith(stage_prefix))
-    return fsum(value for perf in chosen for name, value in perf.values() if name == metric)

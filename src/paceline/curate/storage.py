@@ -10,7 +10,7 @@ from typing import IO, Any, cast
 from uuid import uuid4
 
 from paceline.curate.errors import PipelineError
-from paceline.errors import MissingExtra, PacelineError
+from paceline.errors import MissingExtra, PacelineError, needs_extra
 
 # What is read ahead of a remote file: little after a range, of which only the end of a line is needed; more of a
 # stream. The defaults of object stores are tens of megabytes, many times a range.
@@ -42,10 +42,8 @@ class _Asking:
 
 def filesystem(path: str) -> tuple[Any, str]:
     """The fsspec file system of an address, and the path in it."""
-    try:
+    with needs_extra("curate", f"reading {path}"):
         import fsspec
-    except ModuleNotFoundError:
-        raise MissingExtra(f"reading {path}", "curate") from None
     try:
         found: tuple[Any, str] = fsspec.core.url_to_fs(path)
     except ImportError as error:
@@ -115,10 +113,8 @@ def open_bytes(path: str, *, ahead_bytes: int = STREAM_BYTES) -> IO[bytes]:
 
 
 def _open_zstd(raw: IO[bytes], path: str) -> IO[bytes]:
-    try:
+    with needs_extra("curate", f"reading {path}"):
         import zstandard
-    except ModuleNotFoundError:
-        raise MissingExtra(f"reading {path}", "curate") from None
     reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True, closefd=True)
     return cast(IO[bytes], io.BufferedReader(reader))
 
@@ -128,10 +124,8 @@ def pack(content: bytes, path: str) -> bytes:
     if path.endswith(".gz"):
         return gzip.compress(content, compresslevel=1, mtime=0)
     if path.endswith(".zst"):
-        try:
+        with needs_extra("curate", f"writing {path}"):
             import zstandard
-        except ModuleNotFoundError:
-            raise MissingExtra(f"writing {path}", "curate") from None
         return zstandard.ZstdCompressor(level=1).compress(content)
     return content
 

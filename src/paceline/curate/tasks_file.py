@@ -14,7 +14,7 @@ from paceline.curate.errors import PipelineError
 from paceline.curate.perf import StagePerf
 from paceline.curate.storage import put
 from paceline.curate.task import Task
-from paceline.errors import MissingExtra
+from paceline.errors import needs_extra
 
 FORMS = ("pkl", "jsonl", "parquet")
 # Of payloads that are no data: enough to see what it was.
@@ -175,9 +175,7 @@ def _read_table(path: Path) -> list[dict[str, Any]]:
 
 
 def _arrow(what: str) -> tuple[Any, Any]:
-    try:
+    with needs_extra("curate", what):
         import pyarrow as pa
         import pyarrow.parquet as pq
-    except ModuleNotFoundError:
-        raise MissingExtra(what, "curate") from None
     return pa, pq

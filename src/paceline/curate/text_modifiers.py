@@ -12,7 +12,7 @@ from paceline.curate.errors import PipelineError
 from paceline.curate.stage import Stage
 from paceline.curate.task import Task
 from paceline.curate.text_scores import FILLER, POLICY_ROOTS, is_boilerplate
-from paceline.errors import MissingExtra
+from paceline.errors import needs_extra
 
 _BOLD = re.compile(r"\*\*(.*?)\*\*")
 _ITALIC = re.compile(r"\*(.*?)\*")
@@ -112,11 +112,9 @@ def _needs_repair(line: str, ftfy: ModuleType) -> bool:
 
 
 def _import_ftfy() -> ModuleType:
-    try:
+    with needs_extra("curate", "repairing Unicode"):
         import ftfy
         import ftfy.badness
-    except ModuleNotFoundError:
-        raise MissingExtra("repairing Unicode", "curate") from None
     return ftfy
 
 

@@ -22,7 +22,7 @@ from paceline.record.layout import safe_name
 from paceline.record.store_address import working_dir
 from paceline.report.bisection import BisectionResult, Candidate, bisection_data
 from paceline.report.bisection_page import bisection_markdown, bisection_page
-from paceline.session import Request, load_config, prepare
+from paceline.session_request import Request, load_config, prepare
 
 MEASURED = frozenset({Status.PASSED, Status.REQUIREMENT_FAILED})
 """How a case ends whose numbers count: one that misses its bounds was measured all the same."""

@@ -20,7 +20,7 @@ from paceline.history import Store
 from paceline.model import Finding, Verdict
 from paceline.record.codec import load
 from paceline.report.bisection import BisectionResult, Candidate, bisection_data, difference_text
-from paceline.session import Request
+from paceline.session_request import Request
 
 JUDGE = "nightly"
 

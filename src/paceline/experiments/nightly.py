@@ -14,16 +14,17 @@ from paceline.experiments.cache import default_cache_dir
 from paceline.experiments.investigation import Means, Note, investigate, merge_findings
 from paceline.experiments.searching import Limits
 from paceline.experiments.suspected import find_suspects, is_wanted
-from paceline.experiments.trials import Interrupted
+from paceline.experiments.trials import Interrupted, setting_in
 from paceline.experiments.versions import installer_options, resolve_packages
-from paceline.experiments.workshop import Made, State, Workshop
+from paceline.experiments.workshop import State, Workshop
 from paceline.experiments.worktrees import fetch, resolve
 from paceline.findings.commits import Repository, find_repository
 from paceline.history import open_store
-from paceline.model import Finding, Report, Setting
+from paceline.model import Finding, Report
 from paceline.report.bisection import Candidate
 from paceline.run.listener import Listener
-from paceline.session import Request, load_config, run
+from paceline.session import run
+from paceline.session_request import Request, load_config
 
 _TONIGHT = Candidate(ident="tonight", label="tonight", kind="environment")
 
@@ -61,7 +62,8 @@ def run_nightly(request: Request, listener: Listener, *, bisects: bool = True) -
         ends_at_s = time.monotonic() + night.options.budget
         return _follow_up(report, database, night, replace(means, note=note, ends_at_s=ends_at_s))
 
-    asked = replace(request, setting=_setting(made), follow_up=follow_up)
+    setting = setting_in(made.venv, made.worktree) if made.venv or made.worktree else None
+    asked = replace(request, setting=setting, follow_up=follow_up)
     return run(asked, listener)
 
 
@@ -119,18 +121,6 @@ def _words(command: str | list[str] | None) -> tuple[str, ...]:
 def _limits(options: Nightly) -> Limits:
     return Limits(
         confidence=options.confidence, max_runs=options.max_runs, end_runs=max(3, options.confirm_runs)
-    )
-
-
-def _setting(made: Made) -> Setting | None:
-    tree, venv = made.worktree, made.venv
-    if tree is None and venv is None:
-        return None
-    return Setting(
-        python=str(venv.python) if venv else None,
-        path=(str(venv.bin),) if venv else (),
-        env={"VIRTUAL_ENV": str(venv.bin.parent)} if venv else {},
-        repo_dir=str(tree.path) if tree else None,
     )
 
 

@@ -11,7 +11,7 @@ from paceline.experiments.workshop import State, Workshop
 from paceline.judge import compare
 from paceline.record.layout import safe_name
 from paceline.report.bisection import Difference, difference_text
-from paceline.session import Request
+from paceline.session_request import Request
 
 _FIRST_RUNS = 3
 

@@ -12,7 +12,8 @@ from paceline.model import Case, Plan, Record, Report, Scalar, Setting, Status
 from paceline.record.directory import SessionDir
 from paceline.record.layout import DATA_SETUP, is_session, safe_name
 from paceline.run.listener import Listener
-from paceline.session import Request, prepare, run
+from paceline.session import run
+from paceline.session_request import Request, prepare
 
 TRIALS = "trials"
 
@@ -139,16 +140,23 @@ def _request(setting: TrialSetting, number: int) -> Request:
     )
 
 
-def _setting(given: TrialSetting, number: int) -> Setting:
-    venv = given.venv
-    tree = given.worktree
-    env = {**given.env, **({"VIRTUAL_ENV": str(venv.bin.parent)} if venv else {})}
+def setting_in(venv: Venv | None, tree: Worktree | None) -> Setting:
+    """Runs that use an environment and a working tree."""
     return Setting(
-        variant=given.name,
         python=str(venv.python) if venv else None,
         path=(str(venv.bin),) if venv else (),
-        env=env,
+        env={"VIRTUAL_ENV": str(venv.bin.parent)} if venv else {},
         repo_dir=str(tree.path) if tree else None,
+    )
+
+
+def _setting(given: TrialSetting, number: int) -> Setting:
+    venv, tree = given.venv, given.worktree
+    setting = setting_in(venv, tree)
+    return replace(
+        setting,
+        variant=given.name,
+        env={**given.env, **setting.env},
         args=given.args,
         params=given.params,
         details={

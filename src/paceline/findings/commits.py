@@ -1,20 +1,17 @@
 """What a git repository knows of the revisions in the history: their order, and what lies between two of them."""
 
-import os
 import re
-import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from paceline.errors import PacelineError
+from paceline.record.repository import ask_git, find_top
 
 MOST_COMMITS = 50
 """Commits of a bracket that are listed by name; of more, the newest."""
 _TIMEOUT_S = 60
 _REVISION = re.compile(r"[0-9a-fA-F]{7,64}")
-# A repository's own configuration must not start programs.
-_GIT = ("git", "-c", "core.fsmonitor=false")
 _FORMAT = "%H%x1f%an%x1f%cI%x1f%s"
 
 
@@ -82,20 +79,7 @@ class Repository:
         return "".join(self._ask("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}"))
 
     def _ask(self, *words: str, feed: Iterable[str] = ()) -> list[str]:
-        environ: Mapping[str, str] = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-        try:
-            answer = subprocess.run(
-                [*_GIT, *words],
-                cwd=self.root,
-                env=environ,
-                input="".join(f"{line}\n" for line in feed).encode(),
-                capture_output=True,
-                timeout=_TIMEOUT_S,
-                check=True,
-            )
-        except (OSError, subprocess.SubprocessError):
-            return []
-        return answer.stdout.decode(errors="replace").splitlines()
+        return (ask_git(self.root, *words, feed=feed, timeout_s=_TIMEOUT_S) or "").splitlines()
 
 
 def open_repository(path: Path) -> Repository:
@@ -108,6 +92,5 @@ def open_repository(path: Path) -> Repository:
 
 def find_repository(path: Path) -> Repository | None:
     """The repository that a directory lies in, if there is one."""
-    inside = path.absolute()
-    root = next((one for one in (inside, *inside.parents) if os.access(one / ".git", os.F_OK)), None)
+    root = find_top(path.absolute())
     return None if root is None else Repository(root)

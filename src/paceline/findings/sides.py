@@ -64,10 +64,12 @@ class Sides:
             found = way(name)
             if found is not None:
                 return self._renamed(found)
-        where = f" or in {self._store.database.target}" if self._store else ""
+        if self._store is None:
+            hint = "'paceline list' shows the sessions here; there is no history, which 'paceline run' makes"
+            raise PacelineError(f"{name!r} is no session or file here: {hint}")
         raise PacelineError(
-            f"{name!r} is no session, revision, branch or file here{where}: 'paceline history list --sessions' shows "
-            "those there are"
+            f"{name!r} is no session, revision, branch or file here or in {self._store.database.target}: "
+            "'paceline history list --sessions' shows those there are"
         )
 
     def _renamed(self, side: Side) -> Side:

@@ -6,16 +6,14 @@ from typing import Any
 
 from paceline.findings.commits import Repository
 from paceline.history.findings import Place
+from paceline.record.environment import MOMENTARY
 
 Suspect = Mapping[str, Any]
 
 MOST_PACKAGES = 100
-# Facts of an environment that are compared by themselves, are no facts, or differ every night.
+# Facts of an environment that are compared by themselves, or are no facts.
 _APART = frozenset(
     {"id", "class_id", "comparable", "packages", "git", "config_git", "variables", "captured_at"}
-)
-_NIGHTLY = frozenset(
-    {"load", "memory_available_bytes", "disk_free_bytes", "command_line", "run_reason", "viewer_url"}
 )
 # Most variables are other every night (job numbers, paths); these are known to change how fast programs run.
 _TELLING = re.compile(
@@ -64,7 +62,7 @@ def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterato
 def _facts(environment: Mapping[str, Any]) -> dict[str, Any]:
     """The lasting facts by dotted names. The revision of the suite is told by the commits, that of a second
     repository is a fact."""
-    facts = {name: fact for name, fact in environment.items() if name not in _APART | _NIGHTLY}
+    facts = {name: fact for name, fact in environment.items() if name not in _APART | MOMENTARY}
     if "config_git" in environment and "git" in environment:
         facts["git"] = {"revision": environment["git"].get("revision")}
     variables = environment.get("variables", {})

@@ -93,17 +93,14 @@ class Database:
 
     def stream(self, sql: str, parameters: Sequence[Any] = ()) -> Iterator[Row]:
         """The rows of a statement, some in memory at a time; only within a transaction."""
-        cursor = self._driver.cursor() if self.is_sqlite else self._driver.cursor(name="stream")
-        with closing(cursor):
-            cursor.execute(self._spelled(sql), parameters)
-            while rows := cursor.fetchmany(_AT_ONCE):
-                yield from rows
+        for rows in self.batches(sql, _AT_ONCE, parameters):
+            yield from rows
 
-    def batches(self, sql: str, size: int) -> Iterator[list[Row]]:
+    def batches(self, sql: str, size: int, parameters: Sequence[Any] = ()) -> Iterator[list[Row]]:
         """The rows of a statement in lists of this many; only within a transaction."""
         cursor = self._driver.cursor() if self.is_sqlite else self._driver.cursor(name="batches")
         with closing(cursor):
-            cursor.execute(self._spelled(sql))
+            cursor.execute(self._spelled(sql), parameters)
             while rows := cursor.fetchmany(size):
                 yield rows
 

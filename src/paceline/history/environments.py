@@ -6,14 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from paceline.history.entries import UNKNOWN, clean, json_text
+from paceline.record.environment import MOMENTARY
 
-# True of one session only; what is kept is the same for all sessions of an environment.
-_MOMENTARY = frozenset(
-    {
-        *("captured_at", "load", "memory_available_bytes", "disk_free_bytes"),
-        *("command_line", "run_reason", "viewer_url", "packages"),
-    }
-)
+# What is kept is the same for all sessions of an environment; packages have a table of their own.
+_NOT_KEPT = MOMENTARY | {"captured_at", "packages"}
 _PINNED = re.compile(r"([A-Za-z0-9._-]+)==(\S+)$")
 _FROM_URL = re.compile(r"([A-Za-z0-9._-]+) @ (\S+)$")
 
@@ -34,7 +30,7 @@ def to_stored(environment: Mapping[str, Any]) -> StoredEnvironment:
     """The data of an `environment.json`; anything may be missing in it."""
     if not environment:
         return StoredEnvironment(UNKNOWN, "", "", "", "", None, ())
-    lasting = {name: fact for name, fact in environment.items() if name not in _MOMENTARY}
+    lasting = {name: fact for name, fact in environment.items() if name not in _NOT_KEPT}
     packages = tuple(sorted(dict(_packages(environment.get("packages", ()))).items()))
     ident = _text(environment.get("id")) or _digest([lasting, packages])
     comparable = environment.get("comparable")

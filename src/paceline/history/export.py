@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-from paceline.errors import HistoryError, MissingExtra
+from paceline.errors import HistoryError, needs_extra
 from paceline.history.database import Database, Row, chunks
 from paceline.history.names import matcher, read_names
 from paceline.record.atomic import write_atomic
@@ -141,11 +141,9 @@ def _json(rows: Iterable[Row]) -> Iterator[bytes]:
 
 
 def _write_parquet(rows: Iterable[Row], path: Path) -> None:
-    try:
+    with needs_extra("curate", "exporting Parquet"):
         import pyarrow
         import pyarrow.parquet
-    except ImportError:
-        raise MissingExtra("exporting Parquet", "curate") from None
     temporary = path.with_name(f".{path.name}.part")
     try:
         with temporary.open("wb") as file:

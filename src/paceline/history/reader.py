@@ -56,6 +56,8 @@ Part = tuple[str, int]
 """Environment class and epoch: points of different parts are not compared."""
 Heads = dict[Part, dict[int, Row]]
 """For each part its records in the order of time: what a point has of its record, the fields after the samples."""
+MetricRow = tuple[tuple[str, str], list[int], Any]
+"""Name and unit of a metric, the numbers of its series, its direction."""
 Values = dict[int, tuple[float, tuple[float, ...]]]
 """Value and samples of a metric, by record."""
 
@@ -159,14 +161,20 @@ class Reader:
                 groups[key].append(CaseRow(*row))
         return groups
 
-    def _of_case(self, key: str, rows: Sequence[CaseRow], epochs: Epochs, wanted: Wanted) -> Iterator[Series]:
+    def _kinds_of_case(
+        self, key: str, rows: Sequence[CaseRow], epochs: Epochs, wanted: Wanted
+    ) -> Iterator[tuple[tuple[str, str], Heads, int, list[MetricRow]]]:
+        """Each kind of a case that has records: its version and variant, they, the first of them, its metrics."""
         for told, ids in _kinds(rows):
-            last = self._repeated(ids)
-            heads = self._heads(key, self._all(_OF_CASE, ids, wanted.since), last, epochs, wanted)
-            first = min((min(records) for records in heads.values()), default=0)
-            for identity, series_ids, direction in self._series_rows(ids, wanted.metrics) if heads else ():
-                if wanted.judged_only and direction is None:
-                    continue
+            records = self._all(_OF_CASE, ids, wanted.since)
+            if heads := self._heads(key, records, self._repeated(ids), epochs, wanted):
+                metrics = self._series_rows(ids, wanted.metrics)
+                judged = [row for row in metrics if row[2] is not None or not wanted.judged_only]
+                yield told, heads, min(map(min, heads.values())), judged
+
+    def _of_case(self, key: str, rows: Sequence[CaseRow], epochs: Epochs, wanted: Wanted) -> Iterator[Series]:
+        for told, heads, first, metrics in self._kinds_of_case(key, rows, epochs, wanted):
+            for identity, series_ids, direction in metrics:
                 values = self._values(self._all(_VALUES, series_ids, first))
                 values |= self._samples(values, series_ids, first)
                 yield from _make_series(key, told, identity, direction, values, heads)
@@ -174,15 +182,10 @@ class Reader:
     def _columns_of_case(
         self, key: str, rows: Sequence[CaseRow], epochs: Epochs, wanted: Wanted
     ) -> Iterator[Column]:
-        for told, ids in _kinds(rows):
-            last = self._repeated(ids)
-            heads = self._heads(key, self._all(_OF_CASE, ids, wanted.since), last, epochs, wanted)
-            first = min((min(records) for records in heads.values()), default=0)
+        for told, heads, first, metrics in self._kinds_of_case(key, rows, epochs, wanted):
             # Made once for all metrics of the case, most of which have a value in every record.
             parts = [(part, tuple(heads[part]), tuple(heads[part].values())) for part in sorted(heads)]
-            for identity, series_ids, direction in self._series_rows(ids, wanted.metrics) if heads else ():
-                if wanted.judged_only and direction is None:
-                    continue
+            for identity, series_ids, direction in metrics:
                 values: dict[int, float] = dict(self._all(_NUMBERS, series_ids, first))
                 for part, numbers, fields in parts:
                     column = _make_column((key, *told, *identity, *part), direction, numbers, fields, values)
@@ -220,9 +223,7 @@ class Reader:
     def _values(rows: Iterable[Row]) -> Values:
         return {record: (value, (value,) if count else ()) for record, value, count in rows}
 
-    def _series_rows(
-        self, case_ids: Sequence[int], metrics: Sequence[str] | None
-    ) -> Iterator[tuple[tuple[str, str], list[int], Any]]:
+    def _series_rows(self, case_ids: Sequence[int], metrics: Sequence[str] | None) -> Iterator[MetricRow]:
         """Name and unit of each metric of a case, its numbers under each of the case's rows, its direction."""
         matches = matcher(metrics).fullmatch
         found: dict[tuple[str, str], tuple[list[int], str]] = {}

@@ -11,6 +11,7 @@ from paceline.record import codec, layout
 from paceline.record.directory import SessionDir, sessions
 from paceline.record.events import first_start
 from paceline.record.packages import PACKAGES
+from paceline.record.repository import git_of_suite
 
 _KEPT_FACTS = ("run_reason", "viewer_url", "command_line")
 _CI_ADDRESSES = ("CI_JOB_URL", "BUILD_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL")
@@ -44,7 +45,7 @@ def read_session(path: Path, place: str = "") -> SessionFiles:
 
 def _session_info(path: Path, environment: Mapping[str, Any], place: str) -> SessionInfo:
     name, started_at = _started(path)
-    git = _section(environment, "config_git") or _section(environment, "git")
+    git = git_of_suite(environment)
     return SessionInfo(
         id=session_id(name, started_at),
         name=name,

@@ -129,11 +129,6 @@ def _error(problems: Sequence[Problem], files: Sequence[Path]) -> ConfigError:
     return ConfigError(sorted(once.values(), key=lambda one: (order.get(one.file, len(order)), one)))
 
 
-def find_secrets(loaded: Loaded, environ: Mapping[str, str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of the variables that hold secrets, and all values to mask, of a suite's sinks and settings."""
-    return _secrets(loaded, environ, ())
-
-
 def _secrets(
     loaded: Loaded, environ: Mapping[str, str], built: Iterable[Built]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, get_args
 
 from paceline.config.schema import DataSetup, Entry
 from paceline.config.schema import Requirement as Bounds
@@ -20,7 +20,7 @@ from paceline.plan.fingerprint import FileHashes, find_program, fingerprint
 from paceline.record.layout import DATA_SETUP, safe_name
 from paceline.record.redact import is_secret_name
 
-_CHECK_KINDS: tuple[CheckKind, ...] = ("exact_value", "min_value", "max_value", "max_regression")
+_CHECK_KINDS: tuple[CheckKind, ...] = get_args(CheckKind)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,13 +3,12 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 
 from paceline.config.schema import Entry
-from paceline.errors import Problem
-from paceline.model import Scalar
+from paceline.errors import Problem, did_you_mean
+from paceline.model import Scalar, key_case, name_case
 from paceline.plan.expansion import Expansion, Notes, Place
-from paceline.plan.matrix import Cell, MatrixError, expand, key_case, name_case
+from paceline.plan.matrix import Cell, MatrixError, expand
 from paceline.plan.selection import Candidate, Cycle, arrange
 
 _TOLD_CIRCLES = 20
@@ -137,8 +136,6 @@ class _Needs:
         return self._entries.get(name, [])
 
     def _unknown(self, name: str, place: Place) -> Problem:
-        close = get_close_matches(name, [*self._entries, *self._cases, *self._setups], 1)
-        hint = (
-            f"did you mean {close[0]!r}?" if close else f"entries are {', '.join(list(self._entries)[:20])}"
-        )
+        known = [*self._entries, *self._cases, *self._setups]
+        hint = did_you_mean(name, known, f"entries are {', '.join(list(self._entries)[:20])}")
         return self._expansion.problem(place.location, f"there is no entry or case {name!r}; {hint}")

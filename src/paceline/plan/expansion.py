@@ -1,6 +1,5 @@
 """What every placeholder and variable stands for in one plan."""
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,12 +11,12 @@ from paceline.config.containers import in_container, mounted
 from paceline.config.load import Loaded
 from paceline.config.problems import problem_at
 from paceline.config.variables import Unset
-from paceline.errors import Problem
-from paceline.model import Scalar, Setting
-from paceline.plan.matrix import write_scalar
+from paceline.errors import Problem, did_you_mean
+from paceline.model import Scalar, Setting, write_scalar
 from paceline.plan.placeholders import Atom, Template, fill, parse
 from paceline.plan.places import expand_home, normalise
 from paceline.record.redact import is_secret_name
+from paceline.record.repository import find_top
 
 Location = tuple[str | int, ...]
 
@@ -100,9 +99,7 @@ class Expansion:
             return self.setting.repo_dir
         directory = self.config_dir(location)
         if directory not in self._repositories:
-            around = (Path(directory), *Path(directory).parents)
-            tops = (str(one) for one in around if os.path.lexists(one / ".git"))
-            self._repositories[directory] = next(tops, directory)
+            self._repositories[directory] = str(find_top(Path(directory)) or directory)
         return self._repositories[directory]
 
     def problem(self, location: Location, message: str) -> Problem:
@@ -202,8 +199,7 @@ class Expansion:
         if formats:
             return f"data set {atom.name!r} has no format {atom.detail!r}; it has {', '.join(formats)}"
         known = list(dict.fromkeys(name for name, _ in self._datasets))
-        close = get_close_matches(atom.name, known, 1)
-        hint = f"did you mean {close[0]!r}?" if close else f"known: {', '.join(known) or 'none'}"
+        hint = did_you_mean(atom.name, known, f"known: {', '.join(known) or 'none'}")
         return f"unknown data set {atom.name!r}; {hint}"
 
     def _matrix(self, atom: Atom, place: Place, notes: Notes) -> str:

@@ -1,11 +1,11 @@
 """A matrix becomes cells: all combinations of its axes, less `exclude`, with `include`; names are stable."""
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from itertools import product
 from math import prod
 
-from paceline.model import Scalar
+from paceline.errors import did_you_mean
+from paceline.model import Scalar, write_scalar
 
 MAX_CELLS = 10_000
 
@@ -40,28 +40,6 @@ def expand(
     return cells
 
 
-def name_case(entry: str, params: Mapping[str, Scalar]) -> str:
-    """`entry[executor=local,size=10]`, in the order given; the entry's own name without parameters."""
-    if not params:
-        return entry
-    inner = ",".join(f"{name}={write_scalar(value)}" for name, value in params.items())
-    return f"{entry}[{inner}]"
-
-
-def key_case(entry: str, params: Mapping[str, Scalar]) -> str:
-    """The case's identity in history: its name with the parameters sorted."""
-    return name_case(entry, dict(sorted(params.items())))
-
-
-def write_scalar(value: Scalar) -> str:
-    """A scalar as text, the way YAML spells it."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
-
-
 def _check(
     axes: Mapping[str, Sequence[Scalar]],
     include: Sequence[Mapping[str, Scalar]],
@@ -90,9 +68,8 @@ def _check_rule(rule: Mapping[str, Scalar], axes: Mapping[str, Sequence[Scalar]]
         raise MatrixError("is empty and would exclude every cell", "exclude", position)
     for name in rule:
         if name not in axes:
-            close = get_close_matches(name, axes, 1)
-            hint = f"; did you mean {close[0]!r}?" if close else f"; the axes are {', '.join(axes) or 'none'}"
-            raise MatrixError(f"{name!r} is not an axis{hint}", "exclude", position)
+            hint = did_you_mean(name, axes, f"the axes are {', '.join(axes) or 'none'}")
+            raise MatrixError(f"{name!r} is not an axis; {hint}", "exclude", position)
 
 
 def _matches(cell: Mapping[str, Scalar], rule: Mapping[str, Scalar]) -> bool:

@@ -16,6 +16,7 @@ from paceline.errors import ConfigError, PacelineError, Problem
 from paceline.plan.directories import NAMES, Directories, find_directories
 from paceline.plan.expansion import Expansion, Notes
 from paceline.plan.places import normalise
+from paceline.record.repository import find_top
 
 IMAGE_USER = 10001
 IMAGE_ENVIRON = {"HOME": "/home/paceline", "container": "oci"}
@@ -182,9 +183,8 @@ def _around(file: Path, expansion: Expansion, mounts: Sequence[Mount]) -> Iterat
     if any(mount.shows(place) for mount in mounts):
         return
     directory = Path(place).parent
-    around = (directory, *directory.parents)
-    top = next((one for one in around if (one / ".git").exists()), directory)
-    yield Mount(source=str(top), target=str(top), why="the suite")
+    top = str(find_top(directory) or directory)
+    yield Mount(source=top, target=top, why="the suite")
 
 
 def _variables_in(files: Sequence[Path]) -> Iterator[str]:

@@ -4,6 +4,8 @@ import re
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
+from paceline.config.variables import closing_brace
+
 AtomKind = Literal["variable", "name", "dataset", "matrix", "needs"]
 
 
@@ -39,7 +41,6 @@ _ATOM = re.compile(
     re.VERBOSE,
 )
 _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_BRACE = re.compile(r"[{}]")
 _WORD = re.compile(r"[^ \t\r\n]+")
 _QUOTING = re.compile(r"['\"\\]")
 _PIECE = re.compile(
@@ -123,14 +124,8 @@ def _variable(text: str, start: int, inside: int) -> tuple[Part, int]:
 
 def _after_braces(text: str, position: int) -> int | None:
     """The end of the pair of braces that opens here, pairs inside it counted."""
-    if not text.startswith("{", position):
-        return None
-    level = 0
-    for brace in _BRACE.finditer(text, position):
-        level += 1 if brace[0] == "{" else -1
-        if level == 0:
-            return brace.end()
-    return None
+    closing = closing_brace(text, position + 1) if text.startswith("{", position) else None
+    return None if closing is None else closing + 1
 
 
 def _placeholder(text: str) -> Atom:

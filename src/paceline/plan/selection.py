@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from fnmatch import translate
 from heapq import heapify, heappop, heappush
 
-from paceline.errors import SelectionError
+from paceline.errors import SelectionError, did_you_mean
 
 _LISTED = 20
 
@@ -122,12 +122,16 @@ class _Index:
         more = f", … and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         return f"there is: {', '.join(names[:_LISTED]) or 'no case at all'}{more}"
 
+    def _listing_of_tags(self) -> str:
+        return f"tags are {', '.join(sorted(self._tags))}" if self._tags else "no entry has tags"
+
     def _match(self, term: str, option: str) -> set[str]:
         if term in self._names:
             return {term}
         found = self._entries.get(term) or self._match_tag(term) or self._match_glob(term)
         if not found:
-            raise SelectionError(f"{option} {term!r} matches no case{self._suggest(term)}; {self.listing()}")
+            known = self._listing_of_tags() if term.startswith("tag:") else self.listing()
+            raise SelectionError(f"{option} {term!r} matches no case{self._suggest(term)}; {known}")
         return found
 
     def _match_tag(self, term: str) -> set[str]:
@@ -146,13 +150,14 @@ class _Index:
 
     def _suggest(self, term: str) -> str:
         if term.startswith("tag:"):
-            known = [f"tag:{tag}" for tag in self._tags]
+            # By the tags alone: with what they all begin with, every one looks like every other.
+            known = [f"tag:{tag}" for tag in get_close_matches(term[4:].strip(), self._tags)]
         else:
             known = list(dict.fromkeys([*self._entries, *self._names]))
             if term in self._tags:
                 return f"; did you mean 'tag:{term}'?"
-        close = get_close_matches(term, known, 3)
-        return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""
+        hint = did_you_mean(term, known, most=3)
+        return f"; {hint}" if hint else ""
 
 
 def _glob(pattern: str) -> Callable[[str], object]:

@@ -1,7 +1,6 @@
 """The sinks of a plan: which are known, which are blocked, which are a mistake."""
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from importlib.util import find_spec
 from typing import Any
 
@@ -11,7 +10,7 @@ from paceline import plugins
 from paceline.config.load import Loaded
 from paceline.config.problems import problem_at
 from paceline.config.schema import Sink
-from paceline.errors import MissingExtra, Problem
+from paceline.errors import MissingExtra, Problem, did_you_mean
 from paceline.model import SinkSpec, Source
 
 
@@ -91,20 +90,15 @@ def _explain(error: Any, known: list[str]) -> str:
     if error["type"] == "missing":
         return "this option is missing"
     if error["type"] == "extra_forbidden":
-        close = get_close_matches(str(error["loc"][-1]), known, 1)
-        return "unknown option" + (
-            f"; did you mean {close[0]!r}?" if close else f"; known: {', '.join(known)}"
-        )
+        hint = did_you_mean(str(error["loc"][-1]), known, f"known: {', '.join(known)}")
+        return f"unknown option; {hint}"
     return str(error["msg"]).removeprefix("Input ").removeprefix("Value error, ")
 
 
 def _find_fault(sink: Sink, known: tuple[str, ...]) -> str | None:
     module, colon, attribute = sink.type.partition(":")
     if not colon:
-        close = get_close_matches(sink.type, known, 1)
-        hint = (
-            f"did you mean {close[0]!r}?" if close else f"give one of {', '.join(known)}, or 'module:Class'"
-        )
+        hint = did_you_mean(sink.type, known, f"give one of {', '.join(known)}, or 'module:Class'")
         return f"there is no sink {sink.type!r}; {hint}"
     top = module.partition(".")[0]
     if not module or not attribute:

@@ -8,7 +8,6 @@ import os
 import re
 import reprlib
 import textwrap
-from collections.abc import Mapping
 from datetime import date
 from enum import Enum
 from types import CodeType
@@ -16,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from paceline.model import Case, Scalar
+from paceline.model import Case, Scalar, key_case
 from paceline.record.redact import Redactor
 
 LONGEST_VALUE = 200
@@ -44,23 +43,7 @@ def case_of(item: pytest.Item, redactor: Redactor) -> Case:
     if params:
         # Here, not with the rest: the names that are made of them have to stay the same.
         params, nodeid = redactor.values(params), redactor.text(nodeid)
-    return Case(name=nodeid, entry=entry, key=key_of(entry, params), params=params)
-
-
-def key_of(entry: str, params: Mapping[str, Scalar]) -> str:
-    """`file.py::test[size=10,sorted=true]`: the spelling that cells of a matrix have, too."""
-    if not params:
-        return entry
-    inner = ",".join(f"{name}={_spelled(value)}" for name, value in sorted(params.items()))
-    return f"{entry}[{inner}]"
-
-
-def _spelled(value: Scalar) -> str:
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
+    return Case(name=nodeid, entry=entry, key=key_case(entry, params), params=params)
 
 
 def params_of(item: pytest.Item) -> dict[str, Scalar]:

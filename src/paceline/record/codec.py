@@ -15,7 +15,21 @@ from typing import Any, get_args
 import orjson
 
 from paceline.errors import PacelineError
-from paceline.model import RECORD_SCHEMA, Case, Check, Finding, Measurement, Record, State, Status, Verdict
+from paceline.model import (
+    RECORD_SCHEMA,
+    Case,
+    CaseKind,
+    Check,
+    CheckKind,
+    Direction,
+    Finding,
+    Measurement,
+    Record,
+    Severity,
+    State,
+    Status,
+    Verdict,
+)
 from paceline.record.redact import Redactor
 
 log = logging.getLogger(__name__)
@@ -274,7 +288,7 @@ def _case(data: Mapping[str, Any]) -> Case:
         params=revive(dict(data.get("params", {}))),
         variant=_optional(_str, data.get("variant")),
         version=_str(data.get("version", "1")),
-        kind=_one_of(("entry", "data_setup"), data.get("kind", "entry")),
+        kind=_one_of(get_args(CaseKind), data.get("kind", "entry")),
         tags=_strings(data.get("tags", ())),
     )
 
@@ -283,7 +297,7 @@ def _measurement(data: Mapping[str, Any]) -> Measurement:
     return Measurement(
         value=_scalar(data["value"]),
         unit=_optional(_str, data.get("unit")),
-        direction=_one_of(("lower", "higher", None), data.get("direction")),
+        direction=_one_of((*get_args(Direction), None), data.get("direction")),
         samples=tuple(map(_scalar, data.get("samples", ()))),
     )
 
@@ -291,12 +305,12 @@ def _measurement(data: Mapping[str, Any]) -> Measurement:
 def _check(data: Mapping[str, Any]) -> Check:
     return Check(
         metric=_str(data["metric"]),
-        kind=_one_of(("exact_value", "min_value", "max_value", "max_regression"), data["kind"]),
+        kind=_one_of(get_args(CheckKind), data["kind"]),
         bound=_scalar(data["bound"]),
         actual=_scalar(data.get("actual")),
         margin=_optional(_float, data.get("margin")),
         ok=bool(data["ok"]),
-        severity=_one_of(("fail", "warn"), data.get("severity", "fail")),
+        severity=_one_of(get_args(Severity), data.get("severity", "fail")),
         reason=_str(data.get("reason", "")),
     )
 

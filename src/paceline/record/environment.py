@@ -6,7 +6,6 @@ import os
 import platform
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -18,12 +17,11 @@ from paceline.record.codec import dump
 from paceline.record.events import utc_now
 from paceline.record.packages import conda_explicit, describe_python
 from paceline.record.redact import MASK, Redactor, is_secret_name
+from paceline.record.repository import find_top, git_of_suite, git_state
 
-GIT_TIMEOUT_S = 5.0
-_GIT = ("git", "-c", "core.fsmonitor=false")  # A repository's own configuration must not start programs.
 _GIB = 1 << 30
 # True of one moment or one session only: two sessions on an unchanged machine share an environment id.
-_MOMENTARY = frozenset(
+MOMENTARY = frozenset(
     {
         "load",
         "memory_available_bytes",
@@ -51,8 +49,7 @@ class Environment:
     @property
     def revision(self) -> str:
         """The git revision of the suite, else of the current directory; empty when unknown."""
-        git = self.data.get("config_git") or self.data.get("git") or {}
-        return str(git.get("revision", ""))
+        return str(git_of_suite(self.data).get("revision", ""))
 
 
 def capture(
@@ -85,7 +82,7 @@ def capture(
     }
     facts = {name: fact for name, fact in facts.items() if fact not in (None, {}, [])}
     known, comparable = _masked(facts, redactor), _comparable(facts)
-    lasting = {name: fact for name, fact in known.items() if name not in _MOMENTARY}
+    lasting = {name: fact for name, fact in known.items() if name not in MOMENTARY}
     conda = conda_explicit(environ)
     ids = {"id": _digest([lasting, packages]), "class_id": _digest(comparable)}
     return Environment(
@@ -294,49 +291,13 @@ def _variables(environ: Mapping[str, str], secret_names: frozenset[str]) -> dict
 
 
 def _repositories(cwd: Path, config_dir: Path | None) -> dict[str, Any]:
-    here = _repository_root(cwd)
+    here = _top_of(cwd)
     facts = {"git": git_state(here)} if here else {}
-    root = _repository_root(config_dir) if config_dir else None
+    root = _top_of(config_dir) if config_dir else None
     if root and root != here:
         facts["config_git"] = git_state(root)
     return facts
 
 
-def _repository_root(path: Path) -> Path | None:
-    inside = _attempt(path.absolute) or Path("/")
-    return next((parent for parent in (inside, *inside.parents) if _exists(parent / ".git")), None)
-
-
-def git_state(root: Path) -> dict[str, Any]:
-    """Revision, branch, and whether and by which changes a working tree differs from it."""
-    status = _git(root, "status", "--porcelain=v2", "--branch", "--no-renames")
-    if status is None:
-        return {}
-    header = dict(re.findall(r"^# branch\.(oid|head) (.+)$", status, re.MULTILINE))
-    changes = [line for line in status.splitlines() if not line.startswith("# ")]
-    facts: dict[str, Any] = {"root": str(root), "dirty": bool(changes)}
-    if header.get("oid", "(initial)") != "(initial)":
-        facts["revision"] = header["oid"]
-    if header.get("head", "(detached)") != "(detached)":
-        facts["branch"] = header["head"]
-    if changes:
-        diff = _git(root, "diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color") or ""
-        facts["diff_sha256"] = hashlib.sha256("\n".join([*changes, diff]).encode()).hexdigest()
-    return facts
-
-
-def _git(root: Path, *arguments: str) -> str | None:
-    environ = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
-    try:
-        answer = subprocess.run(
-            [*_GIT, *arguments],
-            cwd=root,
-            env=environ,
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=GIT_TIMEOUT_S,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return answer.stdout.decode(errors="replace")
+def _top_of(path: Path) -> Path | None:
+    return find_top(_attempt(path.absolute) or Path("/"))

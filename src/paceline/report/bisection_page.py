@@ -6,6 +6,7 @@ from paceline.report.bisection import BisectionResult, Candidate, difference_tex
 from paceline.report.curve import draw_curve, escape
 from paceline.report.format import aligned, duration, visible
 from paceline.report.markdown import escape as inline
+from paceline.report.page import CLOSE_PAGE, open_page
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
@@ -98,9 +99,7 @@ def bisection_page(result: BisectionResult) -> str:
 
 def _page_lines(result: BisectionResult) -> Iterator[str]:
     title = escape(f"Bisection of {result.metric} of {result.case}")
-    yield '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    yield f"<title>{title}</title><style>{_STYLE}</style></head><body>"
+    yield open_page(title, _STYLE)
     yield f'<h1>{title}</h1><p class="message">{escape(result.message)}</p>'
     named = result.named
     if named:
@@ -113,7 +112,7 @@ def _page_lines(result: BisectionResult) -> Iterator[str]:
     yield from _table(result)
     facts = [*_facts(result), *(("note", note) for note in result.notes)]
     yield "<ul>" + "".join(f"<li>{escape(name)}: {escape(text)}</li>" for name, text in facts) + "</ul>"
-    yield "</body></html>"
+    yield CLOSE_PAGE
 
 
 def _table(result: BisectionResult) -> Iterator[str]:

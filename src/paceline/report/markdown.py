@@ -9,6 +9,7 @@ from typing import Any
 from paceline.model import Case, Check, Record, Report, Status
 from paceline.record import codec
 from paceline.record.directory import SessionDir
+from paceline.record.repository import git_of_suite
 from paceline.report.format import checked, duration, measured, output_line, quantity, tolerance_of, visible
 from paceline.report.table import key_metrics, not_run, summary
 
@@ -121,7 +122,7 @@ def _environment_facts(session_dir: Path) -> Iterator[tuple[str, str]]:
     if not isinstance(data, dict):
         return
     cpu, python = _mapping(data.get("cpu")), _mapping(data.get("python"))
-    git = _mapping(data.get("config_git") or data.get("git"))
+    git = git_of_suite(data)
     yield from ((name, str(data[name])) for name in _FACTS if data.get(name))
     yield "cpu", f"{cpu.get('count', '?')} × {cpu.get('model', 'unknown')}"
     if isinstance(data.get("memory_bytes"), int):

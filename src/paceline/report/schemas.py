@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, get_args
 
-from paceline.model import RECORD_SCHEMA, CheckKind, State, Status
+from paceline.model import RECORD_SCHEMA, CaseKind, CheckKind, Direction, Severity, State, Status, Verdict
 from paceline.report.json_report import REPORT_SCHEMA
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -55,7 +55,7 @@ _CASE = _object(
         "fingerprint": _text("A hash of all that decides the result; a resumed session keeps equal ones."),
         "entry": _text("The entry of the configuration that the case comes from."),
         "kind": {
-            "enum": ["entry", "data_setup"],
+            "enum": list(get_args(CaseKind)),
             "description": "A benchmark, or a step that prepares data.",
         },
         "tags": _texts("The tags of the entry."),
@@ -68,7 +68,7 @@ _MEASUREMENT = _object(
         "value": _scalar("The median of the samples if they are numbers."),
         "unit": {"type": ["string", "null"], "description": "The unit, such as s or bytes."},
         "direction": {
-            "enum": ["lower", "higher", None],
+            "enum": [*get_args(Direction), None],
             "description": "Which way is better; null: neither.",
         },
         "samples": {"type": "array", "items": _scalar("A sample."), "description": "Every value measured."},
@@ -84,7 +84,7 @@ _CHECK = _object(
         "actual": _scalar("What was measured; null when it was not."),
         "margin": _number("How far the value lies inside the bound; negative: outside.", optional=True),
         "ok": {"type": "boolean", "description": "Whether the requirement is met."},
-        "severity": {"enum": ["fail", "warn"], "description": "What an unmet one does to the case."},
+        "severity": {"enum": list(get_args(Severity)), "description": "What an unmet one does to the case."},
         "reason": _text("Why it is not met."),
     },
     "A requirement held against what was measured.",
@@ -128,7 +128,7 @@ _FINDING = _object(
         "judge": _text("Who says so."),
         "case": _text("The case's key."),
         "metric": _text("The metric."),
-        "verdict": {"enum": ["better", "worse", "same", "inconclusive"], "description": "What changed."},
+        "verdict": {"enum": list(get_args(Verdict)), "description": "What changed."},
         "effect": _number("The relative change.", optional=True),
         "low": _number("The lower end of the effect's interval.", optional=True),
         "high": _number("The upper end of the effect's interval.", optional=True),
@@ -150,7 +150,7 @@ _REQUIREMENT = _object(
         "kind": {"enum": list(get_args(CheckKind)), "description": "The kind of bound."},
         "bound": _scalar("The bound."),
         "tolerance": _number("The share of the bound by which it is widened."),
-        "severity": {"enum": ["fail", "warn"], "description": "What an unmet one does to the case."},
+        "severity": {"enum": list(get_args(Severity)), "description": "What an unmet one does to the case."},
     },
     "A bound on a metric, as configured.",
 )

@@ -5,12 +5,11 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from signal import Signals
 
 from paceline import metrics as known
 from paceline.model import Case, Measurement, Scalar, Status
 from paceline.run.output import OutputLog
-from paceline.run.process import Exit, Usage
+from paceline.run.process import Exit, Usage, describe_death
 from paceline.run.script_output import ScriptOutput
 
 _FIGURES = re.compile(r"\d[\d.,]*")
@@ -41,7 +40,8 @@ def verdict(case: Case, ended: Exit, output: ScriptOutput, tail: Sequence[str]) 
         return statuses.get(ended.reason, Status.FAILED), ended.message
     if ended.returncode:
         said = f": {tail[0].strip()}" if tail and tail[0].strip() else ""
-        return Status.FAILED, f"{_describe_returncode(ended.returncode)}{said}"
+        code = ended.returncode
+        return Status.FAILED, f"{describe_death(code) if code < 0 else f'exit code {code}'}{said}"
     if case.metrics_required and not output.has_metrics:
         why = f" ({'; '.join(output.problems)})" if output.problems else ""
         where = "the directory given by --benchmark-results-path"
@@ -49,15 +49,6 @@ def verdict(case: Case, ended: Exit, output: ScriptOutput, tail: Sequence[str]) 
     if output.metrics.get("is_success") is False:
         return Status.FAILED, "exited 0 but its metrics.json says is_success: false"
     return Status.PASSED, ""
-
-
-def _describe_returncode(returncode: int) -> str:
-    if returncode > 0:
-        return f"exit code {returncode}"
-    try:
-        return f"killed by {Signals(-returncode).name}"
-    except ValueError:
-        return f"killed by signal {-returncode}"
 
 
 def notes(ended: Exit, output: ScriptOutput, log: OutputLog) -> tuple[str, ...]:

@@ -349,6 +349,11 @@ def _ending(returncode: int) -> str:
     """A line for an end that nobody asked for."""
     if returncode >= 0:
         return f"exited with code {returncode}" if returncode else ""
+    return describe_death(returncode)
+
+
+def describe_death(returncode: int) -> str:
+    """What a return code below zero says."""
     try:
         return f"killed by {signal.Signals(-returncode).name}"
     except ValueError:

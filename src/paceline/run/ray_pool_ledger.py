@@ -221,11 +221,16 @@ class PoolLedger:
         wanted = self.wanted(case, node)
         if held and (wanted.exclusive or any(one.exclusive for one in held)):
             return False
-        return (
-            sum(one.cpus for one in held) + wanted.cpus <= node.cpus + 1e-9
-            and sum(one.memory_bytes for one in held) + wanted.memory_bytes <= node.memory_bytes
-            and sum(one.gpus for one in held) + wanted.gpus <= node.gpus
-        )
+        return fit([wanted, *held], node)
+
+
+def fit(wanted: Sequence[Resources], node: Node) -> bool:
+    """Whether a node has all this at once."""
+    return (
+        sum(one.cpus for one in wanted) <= node.cpus + 1e-9
+        and sum(one.memory_bytes for one in wanted) <= node.memory_bytes
+        and sum(one.gpus for one in wanted) <= node.gpus
+    )
 
 
 def _size(case: Case) -> object:

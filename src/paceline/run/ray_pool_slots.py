@@ -13,11 +13,11 @@ from time import monotonic
 from typing import Any, Self
 
 import paceline
-from paceline.errors import MissingExtra, PacelineError
+from paceline.errors import PacelineError, needs_extra
 from paceline.model import Resources
 from paceline.run import ray_pool_boot
 from paceline.run.ray_pool_boot import Boot, digest
-from paceline.run.ray_pool_ledger import Node, read_nodes
+from paceline.run.ray_pool_ledger import Node, fit, read_nodes
 
 CONNECT_TIMEOUT_S = 5.0
 JOIN_TIMEOUT_S = 60.0
@@ -161,12 +161,10 @@ class Cluster:
 
 
 def _import_ray() -> Any:
-    try:
+    with needs_extra("ray", "a pool of machines"):
         import ray
         import ray.exceptions
         import ray.util.scheduling_strategies
-    except ModuleNotFoundError as error:
-        raise MissingExtra("a pool of machines", "ray") from error
     return ray
 
 
@@ -253,7 +251,7 @@ class Slots:
         here = [slot for slot in (*self._busy, *self._idle) if slot.node.id == node.id]
         idle = [slot for slot in self._idle if slot.node.id == node.id]
         doomed: list[Slot] = []
-        while idle and not _fit([held, *(slot.held for slot in here if slot not in doomed)], node):
+        while idle and not fit([held, *(slot.held for slot in here if slot not in doomed)], node):
             doomed.append(idle.pop(0))
         return doomed
 
@@ -285,14 +283,6 @@ class Slots:
             if not keep_waiting(monotonic() - begun):
                 return False
         return True
-
-
-def _fit(held: list[Resources], node: Node) -> bool:
-    return (
-        sum(one.cpus for one in held) <= node.cpus + 1e-9
-        and sum(one.gpus for one in held) <= node.gpus
-        and sum(one.memory_bytes for one in held) <= node.memory_bytes
-    )
 
 
 def _package() -> Path:

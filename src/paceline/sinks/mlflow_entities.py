@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from paceline.model import Plan, Record, Report, Scalar
 from paceline.record.codec import dump, plain
+from paceline.record.repository import git_of_suite
 from paceline.sinks import SinkContext
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def session_tags(plan: Plan, context: SinkContext) -> dict[str, str]:
 
 
 def _environment_tags(environment: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    git = environment.get("config_git") or environment.get("git") or {}
+    git = git_of_suite(environment)
     names = {"revision": "mlflow.source.git.commit", "branch": "mlflow.source.git.branch"}
     for name, tag in names.items():
         if git.get(name):

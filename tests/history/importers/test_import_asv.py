@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from git_commands import git
 from history.importers.golden import FILES, copy_of, read_all, read_one
 from paceline.errors import HistoryError
 from paceline.history.importers import read, recognise
@@ -181,14 +182,13 @@ def test_what_the_installed_version_writes(tmp_path: Path) -> None:
         json.dumps({**config, "benchmark_dir": "benchmarks", "results_dir": "out"})
     )
     environ = {**os.environ, "HOME": str(tmp_path), "GIT_CONFIG_GLOBAL": os.devnull}
-    identity = ["-c", "user.name=t", "-c", "user.email=t@example.com"]
 
     def run(*words: str) -> None:
         done = subprocess.run(words, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=150)
         assert done.returncode == 0, done.stdout + done.stderr
 
-    run("git", "init", "-q", "-b", "main", ".")
-    run("git", *identity, "commit", "-q", "--allow-empty", "-m", "first")
+    git(tmp_path, "init", "-q", "-b", "main")
+    git(tmp_path, "commit", "-q", "--allow-empty", "-m", "first")
     facts = {"machine": "live", "os": "x", "arch": "x", "cpu": "x", "num_cpu": "2", "ram": "1"}
     (tmp_path / ".asv-machine.json").write_text(json.dumps({"live": facts, "version": 1}))
     quick = ("--quick", "--launch-method=forkserver", "-E", f"existing:{sys.executable}")

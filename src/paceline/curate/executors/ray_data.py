@@ -12,7 +12,7 @@ from paceline.curate.executors.remote_work import Reply, runner_for
 from paceline.curate.stage import Stage
 from paceline.curate.task import Outcome, Task, Unit
 from paceline.curate.work import plan_units
-from paceline.errors import MissingExtra
+from paceline.errors import needs_extra
 
 # A node that dies takes several units with it, and they may move to another that is dying too.
 MAX_DEATHS = 4
@@ -48,10 +48,8 @@ class RayDataExecutor:
 
 
 def _dataset(ray: Any, stages: Sequence[Stage], rows: list[dict[str, bytes]]) -> Any:
-    try:
+    with needs_extra("ray", "the ray_data executor"):
         import ray.data
-    except ModuleNotFoundError:
-        raise MissingExtra("the ray_data executor", "ray") from None
     # Its progress goes to the log as information, and what ends a run is told by us.
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)
     context = ray.data.DataContext.get_current()

@@ -13,7 +13,7 @@ from typing import Any
 from paceline.curate.errors import PipelineError
 from paceline.curate.executors.ray_auth import forget_token, token_environment
 from paceline.curate.executors.ray_home import cluster_home
-from paceline.errors import MissingExtra
+from paceline.errors import needs_extra
 
 # Units are small and results smaller; the default of Ray would be a third of the machine's memory.
 OBJECT_STORE_BYTES = 256 * 1_048_576
@@ -22,10 +22,8 @@ KNOCK_TIMEOUT_S = 10.0
 
 def import_ray() -> Any:
     """The package, or what to install."""
-    try:
+    with needs_extra("ray", "an executor on Ray"):
         import ray
-    except ModuleNotFoundError:
-        raise MissingExtra("an executor on Ray", "ray") from None
     return ray
 
 

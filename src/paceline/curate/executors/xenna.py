@@ -14,7 +14,7 @@ from paceline.curate.executors.remote_work import Reply, UnitRunner
 from paceline.curate.stage import Stage
 from paceline.curate.task import Outcome, Task, Unit
 from paceline.curate.work import plan_units
-from paceline.errors import MissingExtra
+from paceline.errors import MissingExtra, needs_extra
 
 MODES = ("streaming", "batch")
 # As often the work is begun: a node that dies takes several workers with it, in one run.
@@ -93,12 +93,10 @@ class WorkNotes:
 
 
 def _import_xenna() -> Any:
-    try:
+    with needs_extra("xenna", "the xenna executor"):
         from cosmos_xenna.pipelines import v1
         from cosmos_xenna.pipelines.private import monitoring
         from loguru import logger
-    except ModuleNotFoundError:
-        raise MissingExtra("the xenna executor", "xenna") from None
     # It tells of each of its steps, and Ray of its connecting again; a run that works is to be quiet.
     logger.disable("cosmos_xenna")
     # For these steps its monitor asks a dashboard for actors, 40,000 at once: one that many clusters do not have, and

@@ -19,8 +19,8 @@ from paceline.history.urls import passwords_in
 from paceline.model import Plan
 from paceline.plan import find_results_dir, plan_errors
 from paceline.record.redact import Redactor
-from paceline.session import Request, load_config
 from paceline.session_history import choose_database
+from paceline.session_request import Request, load_config
 
 Say = Callable[[str], None]
 

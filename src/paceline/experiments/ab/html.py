@@ -7,6 +7,7 @@ from html import escape
 from paceline.experiments.ab.markdown import HEADERS, describe, headline, null_line, percent, row
 from paceline.experiments.ab.result import ABResult, ArmComparison, by_effect
 from paceline.report.format import visible
+from paceline.report.page import CLOSE_PAGE, open_page
 
 _WIDTH, _LABEL, _ROW = 900, 380, 22
 _WIDEST = math.log(8)
@@ -42,11 +43,7 @@ def page(result: ABResult) -> str:
 
 def _lines(result: ABResult) -> Iterator[str]:
     title = escape(f"A/B test {visible(result.name)}")
-    yield '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    # Nothing is loaded and nothing runs, whatever a name in the data may hold.
-    yield "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-    yield f"<title>{title}</title>\n<style>{_STYLE}</style>\n</head>\n<body>"
+    yield open_page(title, _STYLE)
     yield f"<h1>{title}</h1>"
     yield f"<p><strong>{escape(headline(result))}</strong>; {escape(result.ended or 'not over yet')}.</p>"
     if line := null_line(result):
@@ -60,7 +57,7 @@ def _lines(result: ABResult) -> Iterator[str]:
     )
     yield from _remarks(result)
     yield from _arms(result)
-    yield "</body>\n</html>"
+    yield CLOSE_PAGE
 
 
 def _table(comparisons: Sequence[ArmComparison]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
@@ -18,6 +18,7 @@ from paceline.config.values import (
     is_number,
     wrong,
 )
+from paceline.model import Direction
 
 DEFAULT_RUNS = 100
 DEFAULT_MARGIN = 0.03
@@ -71,7 +72,7 @@ class JudgedMetric(Section):
     """A metric to be judged."""
 
     name: Name = Field(description="Its name.")
-    direction: Literal["lower", "higher"] | None = Field(
+    direction: Direction | None = Field(
         default=None, description="What is better, if the name does not tell."
     )
 

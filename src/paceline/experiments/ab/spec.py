@@ -2,17 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from paceline.config.nodes import Mark, Node, items_of, mapping_of, parse_file, plain
-from paceline.config.problems import Locator
+from paceline.config.problems import UNKNOWN_KEY, Locator
 from paceline.config.schema import Config
 from paceline.config.variables import substitute_tree
-from paceline.errors import ConfigError, Problem
+from paceline.errors import ConfigError, Problem, did_you_mean
 from paceline.experiments.ab.schema import (
     AB_KEYS,
     DEFAULT_MARGIN,
@@ -118,13 +117,16 @@ def _unknown(key: str, mark: Mark) -> Problem:
 
 
 def _hint(key: str, known: Sequence[str]) -> str:
-    close = get_close_matches(key, known, 1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    hint = did_you_mean(key, known)
+    return f"; {hint}" if hint else ""
 
 
 def _explain(error: Any, locator: Locator) -> Problem:
     loc = tuple(error["loc"])
-    if error["type"] != "extra_forbidden":
+    if error["type"] == "missing" and loc == ("arms",):
+        what = "the key 'arms' is missing: give the settings to compare, the baseline first"
+        return locator.problem((), what)
+    if error["type"] != UNKNOWN_KEY:
         return locator.explain(error)
     model = GitRef if "git" in loc else _MODELS.get(str(loc[0]), ABFile)
     found = locator.problem(loc, f"unknown key {loc[-1]!r}{_hint(str(loc[-1]), list(model.model_fields))}")

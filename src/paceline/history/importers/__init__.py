@@ -31,6 +31,14 @@ def recognise(path: Path) -> str | None:
     return None
 
 
+def check(path: Path, format: str = "auto") -> None:
+    """Raise what can be known to be wrong before anything is read."""
+    if format not in ("auto", *FORMATS):
+        raise HistoryError(f"unknown format {format!r}; choose auto, {', '.join(FORMATS)}")
+    if not os.access(path, os.F_OK):
+        raise complain(path, "does not exist", "check the path")
+
+
 def read(
     path: Path, format: str = "auto", *, revision: str = "", on_problem: OnProblem | None = None
 ) -> Iterator[Batch]:
@@ -39,10 +47,7 @@ def read(
     A fault in a file of its own is raised; in a directory it goes to `on_problem` (by default: to the log), and the
     rest is read. `revision` is what was measured, for tools that do not say.
     """
-    if format not in ("auto", *FORMATS):
-        raise HistoryError(f"unknown format {format!r}; choose auto, {', '.join(FORMATS)}")
-    if not os.access(path, os.F_OK):
-        raise complain(path, "does not exist", "check the path")
+    check(path, format)
     say = on_problem or (lambda problem: log.warning("%s", problem))
     found = _read_one(path, format, say) if _is_one(path, format) else _read_many(path, format, say)
     for batch in found:

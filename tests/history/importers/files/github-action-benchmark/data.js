@@ -6,9 +6,9 @@ window.BENCHMARK_DATA = {
       {
         "commit": {
           "author": {
-            "email": "ann@example.com",
-            "name": "Ann",
-            "username": "ann"
+            "email": "somebody@example.com",
+            "name": "Somebody",
+            "username": "somebody"
           },
           "committer": {
             "email": "noreply@example.com",
@@ -37,9 +37,9 @@ window.BENCHMARK_DATA = {
       {
         "commit": {
           "author": {
-            "email": "ann@example.com",
-            "name": "Ann",
-            "username": "ann"
+            "email": "somebody@example.com",
+            "name": "Somebody",
+            "username": "somebody"
           },
           "committer": {
             "email": "noreply@example.com",
@@ -70,9 +70,9 @@ window.BENCHMARK_DATA = {
       {
         "commit": {
           "author": {
-            "email": "ann@example.com",
-            "name": "Ann",
-            "username": "ann"
+            "email": "somebody@example.com",
+            "name": "Somebody",
+            "username": "somebody"
           },
           "committer": {
             "email": "noreply@example.com",
@@ -108,9 +108,9 @@ window.BENCHMARK_DATA = {
       {
         "commit": {
           "author": {
-            "email": "ann@example.com",
-            "name": "Ann",
-            "username": "ann"
+            "email": "somebody@example.com",
+            "name": "Somebody",
+            "username": "somebody"
           },
           "committer": {
             "email": "noreply@example.com",
@@ -152,9 +152,9 @@ window.BENCHMARK_DATA = {
       {
         "commit": {
           "author": {
-            "email": "ann@example.com",
-            "name": "Ann",
-            "username": "ann"
+            "email": "somebody@example.com",
+            "name": "Somebody",
+            "username": "somebody"
           },
           "committer": {
             "email": "noreply@example.com",
@@ -181,9 +181,9 @@ window.BENCHMARK_DATA = {
       {
         "commit": {
           "author": {
-            "email": "ann@example.com",
-            "name": "Ann",
-            "username": "ann"
+            "email": "somebody@example.com",
+            "name": "Somebody",
+            "username": "somebody"
           },
           "committer": {
             "email": "noreply@example.com",

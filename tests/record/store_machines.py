@@ -1,0 +1,99 @@
+"""Machines that run sessions which are kept in an object store."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from paceline.model import Case, Plan, Record, Status
+from paceline.record import codec
+from paceline.record.directory import SessionDir
+from paceline.record.object_store import ObjectStore
+from paceline.record.resumption import is_kept
+from paceline.record.store_session import KeptHere, keeping
+
+Outcomes = Mapping[str, Status]
+PASSED, FAILED = Status.PASSED, Status.FAILED
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A directory to run in, as each machine has one for an object store."""
+
+    root: Path
+    url: str
+
+    def plan(self, *cases: str | Case, session: str = "s") -> Plan:
+        made = tuple(case if isinstance(case, Case) else make_case(case) for case in cases)
+        return Plan(
+            session=session, directory=self.root / session, cases=made, settings={"results_url": self.url}
+        )
+
+    @contextmanager
+    def session(
+        self, plan: Plan, *, resumes: bool = False, rerun_failed: bool = False
+    ) -> Iterator[tuple[KeptHere, SessionDir]]:
+        with keeping(plan, resumes=resumes) as kept:
+            directory = SessionDir.open(plan.directory) if resumes else SessionDir.create(plan)
+            directory.lock()
+            try:
+                if resumes:
+                    kept.catch_up(directory, rerun_failed=rerun_failed)
+                (plan.directory / "plan.json").write_text(json.dumps({"cases": [c.name for c in plan.cases]}))
+                kept.start()
+                yield kept, directory
+            finally:
+                directory.unlock()
+
+    def run(
+        self, plan: Plan, outcomes: Outcomes, *, resumes: bool = False, rerun_failed: bool = False
+    ) -> list[str]:
+        """Run what is not kept; the names of what ran."""
+        with self.session(plan, resumes=resumes, rerun_failed=rerun_failed) as (kept, directory):
+            ran = run_cases(kept, directory, plan, outcomes, by=self.root.name, rerun_failed=rerun_failed)
+            assert kept.finish() == ""
+        return ran
+
+
+Machines = Callable[[str], Machine]
+
+
+def make_case(name: str, **options: object) -> Case:
+    return Case(**{"name": name, "entry": name, "key": name, "fingerprint": f"f-{name}", **options})  # type: ignore[arg-type]
+
+
+def run_cases(
+    kept: KeptHere,
+    directory: SessionDir,
+    plan: Plan,
+    outcomes: Outcomes,
+    *,
+    by: str,
+    rerun_failed: bool = False,
+) -> list[str]:
+    ran = []
+    for case in plan.cases:
+        if case.name not in outcomes or is_kept(directory.read_record(case), case, rerun_failed=rerun_failed):
+            continue
+        run_case(kept, directory, case, outcomes[case.name], by)
+        ran.append(case.name)
+    return ran
+
+
+def run_case(kept: KeptHere, directory: SessionDir, case: Case, status: Status, by: str) -> None:
+    attempt = directory.next_attempt(case)
+    entry = directory.prepare(case)
+    (entry / "logs/stdouterr.log").write_text(f"{case.name} attempt {attempt} by {by}\n")
+    (entry / f"only-{attempt}.txt").write_text(by)
+    directory.write_record(Record(session="s", case=case, attempt=attempt, status=status, reason=by))
+    directory.append_result_line(case, {"name": case.name, "by": by})
+    kept.case_ended(case)
+
+
+def stored_record(store: ObjectStore, case: str) -> Record:
+    return codec.from_json(codec.load(store.read(f"{case}/record.json") or b""))
+
+
+def texts(store: ObjectStore, names: Iterable[str]) -> list[str]:
+    return [(store.read(name) or b"(missing)").decode() for name in names]
