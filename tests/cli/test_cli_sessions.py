@@ -133,6 +133,9 @@ def test_list_tells_how_sessions_ended(finished: tuple[Workplace, subprocess.Com
     assert re.search(r"^first +\d{4}-\d\d-\d\d \d\d:\d\d:\d\d +no +1 passed, 1 failed", rows["first"])
     assert re.search(r" yes +1 passed$", rows["second"])
     assert re.search(r" unfinished +1 passed, 1 failed, 1 without a record$", rows["cut"])
+    listed = {row["session"]: row for row in json.loads(place.run("list", "--json").stdout)}
+    assert (listed["second"]["ok"], listed["second"]["counts"]) == (True, {"passed": 1})
+    assert (listed["first"]["ok"], listed["cut"]["ok"], listed["cut"]["unfinished"]) == (False, None, 1)
     shutil.rmtree(cut)
     shutil.rmtree(place.path / "results/second")
 
@@ -161,6 +164,7 @@ def test_a_session_of_a_newer_paceline_does_not_hide_the_others(
 def test_list_of_nothing(place: Workplace) -> None:
     done = place.run("list")
     assert (done.returncode, done.stdout) == (0, "no session in results: 'paceline run' makes one\n")
+    assert json.loads(place.run("list", "--json").stdout) == []
 
 
 def test_show_prints_a_stored_session(finished: tuple[Workplace, subprocess.CompletedProcess[str]]) -> None:

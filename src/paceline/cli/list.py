@@ -1,15 +1,16 @@
 """`paceline list`: the sessions of a results directory."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import click
 
 from paceline.cli.output import write
-from paceline.cli.stored import StoredSession, files_of, find_results_place, read_session, results_dir_option
+from paceline.cli.stored import files_of, find_results_place, read_session, results_dir_option
 from paceline.model import Status
-from paceline.record.codec import NewerSchema
+from paceline.record.codec import NewerSchema, dump
 from paceline.record.directory import sessions
 from paceline.record.store_address import join
 from paceline.record.store_sessions import stored_names
@@ -21,24 +22,50 @@ Examples:
   paceline list --results-dir /data/results
   paceline list --results-dir s3://bench/results
   paceline list | head -5
+  paceline list --json | jq -r '.[0].session'
 """
 
 _AT_ONCE = 8  # Of sessions in an object store, where waiting is what takes the time.
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Row:
+    """What is told of a session; of one that a newer version wrote, its name."""
+
+    session: str
+    started_at: str = ""
+    ok: bool | None = None
+    counts: Mapping[str, int] = field(default_factory=dict)
+    unfinished: int = 0
+    problem: str = ""
+
+    def cells(self) -> tuple[str, str, str, str]:
+        verdict = {True: "yes", False: "no", None: "unknown" if self.problem else "unfinished"}[self.ok]
+        started = self.started_at[:19].replace("T", " ")
+        return visible(self.session), started, verdict, self.problem or ", ".join(self._parts())
+
+    def _parts(self) -> Iterator[str]:
+        for status, count in self.counts.items():
+            yield f"{count:,} {status.replace('_', ' ')}"
+        if self.unfinished:
+            yield f"{self.unfinished:,} without a record"
+
+
 @click.command("list", epilog=EPILOG)
 @results_dir_option
-def command(results_dir: Path | str | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print the sessions as JSON.")
+def command(results_dir: Path | str | None, as_json: bool) -> None:
     """List sessions, newest first: when they started, how their cases ended, whether all is well."""
     place = find_results_place(results_dir)
-    found = _sessions(place)
-    if not found:
-        write(f"no session in {place}: 'paceline run' makes one\n")
-        return
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        rows = list((pool.map if isinstance(place, str) else map)(_row, found))
-    for line in aligned([("session", "started (UTC)", "ok", "cases"), *rows]):
-        write(f"{line}\n")
+        rows = list((pool.map if isinstance(place, str) else map)(_row, _sessions(place)))
+    if as_json:
+        write(dump([asdict(row) for row in rows], pretty=True).decode() + "\n")
+    elif not rows:
+        write(f"no session in {place}: 'paceline run' makes one\n")
+    else:
+        for line in aligned([("session", "started (UTC)", "ok", "cases"), *(row.cells() for row in rows)]):
+            write(f"{line}\n")
 
 
 def _sessions(place: Path | str) -> list[Path | str]:
@@ -47,25 +74,16 @@ def _sessions(place: Path | str) -> list[Path | str]:
     return [join(place, name) for name in stored_names(place)]
 
 
-def _row(place: Path | str) -> tuple[str, str, str, str]:
+def _row(place: Path | str) -> _Row:
     with files_of(place) as path:
         try:
             session = read_session(path)
         except NewerSchema:
-            return visible(path.name), "", "unknown", "written by a newer paceline: update to read it"
-        started = session.started_at[:19].replace("T", " ")
-        return visible(session.path.name), started, _verdict(session), ", ".join(_counts(session))
-
-
-def _verdict(session: StoredSession) -> str:
-    if session.unfinished:
-        return "unfinished"
-    return "yes" if session.report().ok else "no"
-
-
-def _counts(session: StoredSession) -> Iterator[str]:
-    for status in Status:
-        if session.counts[status]:
-            yield f"{session.counts[status]:,} {status.value.replace('_', ' ')}"
-    if session.unfinished:
-        yield f"{session.unfinished:,} without a record"
+            return _Row(session=path.name, problem="written by a newer paceline: update to read it")
+        return _Row(
+            session=session.path.name,
+            started_at=session.started_at,
+            ok=None if session.unfinished else session.report().ok,
+            counts={status.value: session.counts[status] for status in Status if session.counts[status]},
+            unfinished=session.unfinished,
+        )
