@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 import cloudpickle  # type: ignore[import-untyped]
 
 from paceline.pytest_plugin import dask_cluster_side as cluster_side
+from paceline.pytest_plugin.guarding import FAILURES
 
 cloudpickle.register_pickle_by_value(cluster_side)
 
@@ -51,7 +52,7 @@ def within(call: Callable[[], T]) -> T:
     def run() -> None:
         try:
             results.append(call())
-        except Exception as error:  # noqa: BLE001 - raised again by who waits for it
+        except FAILURES as error:
             errors.append(error)
 
     thread = threading.Thread(target=run, name="paceline-dask", daemon=True)
