@@ -90,3 +90,16 @@ def test_a_node_that_dies_loses_and_doubles_nothing(
     lines = [json.loads(line) for name in sorted(files) for line in (out / name).open()]
     assert [line["id"] for line in lines] == expected
     assert len({line["node"] for line in lines}) >= 2
+
+
+def test_a_worker_that_lost_its_node_and_could_still_say_so_counts_as_dead() -> None:
+    from paceline.curate.executors.ray_deaths import death_behind
+
+    def told(cause: Exception) -> BaseException:
+        error: BaseException = ray.exceptions.RayTaskError("f", "as it was", cause).as_instanceof_cause()
+        return error
+
+    cut_off = told(OSError("Connection reset by peer"))
+    assert death_behind(ray, cut_off) is cut_off
+    assert death_behind(ray, told(ZeroDivisionError())) is None
+    assert death_behind(ray, OSError("of the driver itself")) is None

@@ -4,8 +4,9 @@ from time import monotonic, sleep
 from typing import Any
 
 # Ray misses a node that was killed after some fourteen seconds.
-SETTLE_TIMEOUT_S = 60.0
-PROBE_TIMEOUT_S = 10.0
+SETTLE_TIMEOUT_S = 120.0
+# A probe starts a process, which takes a busy machine long; one at a node that died fails when Ray misses the node.
+PROBE_TIMEOUT_S = 30.0
 
 
 def death_behind(ray: Any, error: BaseException | None) -> BaseException | None:
@@ -19,9 +20,14 @@ def death_behind(ray: Any, error: BaseException | None) -> BaseException | None:
         kinds.TaskUnschedulableError,
         kinds.WorkerCrashedError,
     )
-    while error is not None and not isinstance(error, deaths):
+    while error is not None and not isinstance(error, deaths) and not _is_cut_off(ray, error):
         error = error.__cause__
     return error
+
+
+def _is_cut_off(ray: Any, error: BaseException) -> bool:
+    """Whether a worker told, before it died too, that its node was gone; what a stage raises comes as a value."""
+    return isinstance(error, ray.exceptions.RayTaskError) and isinstance(error, OSError)
 
 
 def settle(ray: Any) -> None:

@@ -66,7 +66,8 @@ def _run_until_done(ray: Any, stages: Sequence[Stage], units: Sequence[Unit], mo
             if (death := death_behind(ray, error)) is None:
                 raise
             where = notes.read(getattr(death, "actor_id", None)) or f"one of {len(units)} units"
-            said = f"while one worked on {where}: {str(death).strip().splitlines()[0]}"
+            lines = str(death).strip().splitlines()
+            said = f"while one worked on {where}: {lines[-1 if isinstance(death, OSError) else 0]}"
             # They hold on to the actors of the run, which would keep their CPUs.
             del death
         gc.collect()
