@@ -6,7 +6,6 @@ import pty
 import shutil
 import signal
 import subprocess
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 import evals_parts
 from paceline.history import open_store
 from paceline.record.directory import newest
+from patience import wait_until
 from workplace import Workplace
 
 SUITE = """\
@@ -207,15 +207,19 @@ def hold(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_slots_are_shown_added_and_removed_while_stubs_run(place: Workplace, hold: Path) -> None:
     words = place.command("evals", "run", "slow.yaml", "--no-history", "--json")
     with subprocess.Popen(words, cwd=place.path, stdout=subprocess.PIPE, text=True) as running:
-        until = time.monotonic() + 120
-        while "idle" in (shown := place.run("evals", "slots").stdout) or "mock_benchmark" not in shown:
-            assert time.monotonic() < until and running.poll() is None
-        assert "cpu:0" in shown
+
+        def all_busy() -> str:
+            shown = place.run("evals", "slots").stdout
+            return shown if "idle" not in shown and "mock_benchmark" in shown else ""
+
+        assert "cpu:0" in wait_until(all_busy, "work on every slot", by=running)
         asked = place.run("evals", "slots", "--add", "cpu:7", "--remove", "cpu:0")
         assert asked.returncode == 0
-        while '"cpu:7"' not in "".join(line for line in events(place) if "stub_started" in line):
-            assert time.monotonic() < until and running.poll() is None
-            time.sleep(0.05)
+        wait_until(
+            lambda: any("stub_started" in line and '"cpu:7"' in line for line in events(place)),
+            "work on the added slot",
+            by=running,
+        )
         hold.unlink()
         output, _ = running.communicate(timeout=120)
     assert json.loads(output)["completed"] == 4
@@ -239,10 +243,11 @@ def events_of(session: Path) -> list[str]:
 def test_an_interrupted_run_ends_with_130_and_goes_on_later(place: Workplace, hold: Path) -> None:
     words = place.command("evals", "run", "slow.yaml", "--no-history", "--json")
     with subprocess.Popen(words, cwd=place.path, stdout=subprocess.PIPE, text=True) as running:
-        until = time.monotonic() + 120
-        while not any(file.stat().st_size for file in place.path.rglob("predictions.jsonl")):
-            assert time.monotonic() < until and running.poll() is None
-            time.sleep(0.05)
+        wait_until(
+            lambda: any(file.stat().st_size for file in place.path.rglob("predictions.jsonl")),
+            "the first answer",
+            by=running,
+        )
         running.send_signal(signal.SIGTERM)
         summary = json.loads(running.communicate(timeout=120)[0])
     hold.unlink()
@@ -261,15 +266,10 @@ def kill_before_the_records(place: Workplace, hold: Path, *words: str) -> None:
     text = SLOW.replace("max_concurrent_runs: 2", "max_concurrent_runs: 1")
     place.write("slow.yaml", f"{text}sinks: [{{type: files, name: out, directory: sent}}]\n")
     with subprocess.Popen(place.command(*words), cwd=place.path, stdout=subprocess.DEVNULL) as running:
-        until = time.monotonic() + 120
-        while not list(place.path.rglob("predictions.jsonl")):
-            assert time.monotonic() < until and running.poll() is None
-            time.sleep(0.05)
+        wait_until(lambda: list(place.path.rglob("predictions.jsonl")), "the first answer", by=running)
         running.send_signal(signal.SIGSTOP)
         hold.unlink()
-        while not list(place.path.rglob("DONE.json")):
-            assert time.monotonic() < until
-            time.sleep(0.05)
+        wait_until(lambda: list(place.path.rglob("DONE.json")), "the end of a stub")
         running.kill()
     assert not list(place.path.rglob("record.json"))
 

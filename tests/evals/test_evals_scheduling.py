@@ -293,6 +293,7 @@ def test_a_place_without_a_model_is_told_before_anything_runs(
 
 
 def raised(function: Callable[[], object]) -> BaseException:
+    """What a call raises, of whatever type: its class is what is asked about."""
     try:
         function()
     except Exception as error:
