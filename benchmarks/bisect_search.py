@@ -4,8 +4,8 @@ import random
 
 from figures import make_parser, publish
 
-from paceline.experiments.searching import Limits, Question, Run, Search
-from paceline.report.bisection import Candidate
+from paceline.experiments.bisect.result import Candidate
+from paceline.experiments.bisect.searching import Limits, Question, Run, Search
 
 COMMITS = 40
 SEARCHES = 150

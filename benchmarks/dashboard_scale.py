@@ -42,7 +42,8 @@ from history_scale import (
 )
 from measuring import in_turn
 
-from paceline.history import open_store, schema
+from paceline.history import open_store
+from paceline.history.store import schema
 
 FLAGS = [
     "--no-sandbox",

@@ -146,8 +146,8 @@ def own_rss_bytes() -> int:
 
 
 def session(config: Path, name: str) -> Stopwatch:
-    from paceline.session import run
-    from paceline.session_request import Request
+    from paceline.session.request import Request
+    from paceline.session.session import run
 
     watch = Stopwatch()
     report = run(Request(configs=(config,), session_name=name), watch)

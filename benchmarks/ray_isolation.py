@@ -24,10 +24,10 @@ from pathlib import Path
 from figures import Row, finish, make_parser
 from measuring import environment, in_turn
 
-from paceline.run import tree
-from paceline.run.ray_cluster import RayCluster
-from paceline.run.ray_options import PORT_FLAGS, PURPOSES
-from paceline.run.ray_ports import LOOPBACK, reserve
+from paceline.run.local import tree
+from paceline.run.ray.cluster import RayCluster
+from paceline.run.ray.options import PORT_FLAGS, PURPOSES
+from paceline.run.ray.ports import LOOPBACK, reserve
 
 BOUND = 1.15
 STORE_BYTES = 100_000_000

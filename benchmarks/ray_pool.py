@@ -25,7 +25,7 @@ from pathlib import Path
 from figures import Row, finish, make_parser
 from measuring import in_memory, in_turn
 
-from paceline.run.ray_ports import reserve
+from paceline.run.ray.ports import reserve
 
 BOUND_MS = 15.0
 COMMAND = ["true"]

@@ -107,8 +107,8 @@ def shares_of(directory: Path, suite: Path, name: str) -> list[float]:
 
 def run_one(suite: Path, name: str) -> None:
     """Run a session with a watch on all that it does for sinks."""
-    from paceline import session
-    from paceline.session_request import Request
+    from paceline.session import session
+    from paceline.session.request import Request
     from paceline.sinks.dispatch import Dispatcher
 
     spent_s = {"open": 0.0, "record": 0.0, "close": 0.0}

@@ -3,7 +3,7 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { defineConfig } from 'vite';
 
-const OUT = '../src/paceline/report/static';
+const OUT = '../src/paceline/dashboard/static';
 
 // By it a test without Node knows whether somebody forgot to build: the digest of all that the bundle is made from.
 function sourcesDigest() {

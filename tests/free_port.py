@@ -1,6 +1,6 @@
 """A port for a server that comes later, or goes down and comes back: nobody else may take it meanwhile."""
 
-from paceline.run.ray_ports import Ports, reserve
+from paceline.run.ray.ports import Ports, reserve
 
 _kept: list[Ports] = []
 

@@ -32,15 +32,6 @@ KNOWS_CONFIG = frozenset({"cli", "experiments", "session", "plan"})
 SINKS_KNOW = frozenset({"paceline.report.format", "paceline.report.markdown", "paceline.report.table"})
 # Curation is a library of its own that could leave the house.
 CURATE_KNOWS = frozenset({"curate", "errors", None})
-# A file beside session.py that is a part of it.
-PARTS_OF = {
-    "session_files": "session",
-    "session_history": "session",
-    "session_request": "session",
-    "session_sinks": "session",
-    "session_evals": "session",
-}
-
 STANDARD_LIBRARY_ONLY = ("paceline.emit", "paceline.model", "paceline.errors")
 HEAVY = frozenset(
     {"rich", "pydantic", "yaml", "psutil", "pynvml", "ray", "orjson", "numpy", "sqlalchemy", "alembic"}
@@ -61,7 +52,7 @@ def column_of(module: str) -> str | None:
     parts = module.split(".")
     if len(parts) == 1 or parts[1] == "emit":
         return None
-    return PARTS_OF.get(parts[1], parts[1])
+    return parts[1]
 
 
 def level_of(column: str) -> int:

@@ -61,7 +61,12 @@ _LOADED = (
         "sqlalchemy.dialects.sqlite",
         "yaml",
     ),
-    *("paceline.session", "paceline.plan.assembly", "paceline.history.store", "paceline.history.migrate"),
+    *(
+        "paceline.session.session",
+        "paceline.plan.plan",
+        "paceline.history.store.store",
+        "paceline.history.store.migrate",
+    ),
     *("paceline.findings.detection", "paceline.findings.comparing", "paceline.judge.bisection"),
     *(
         "paceline.dashboard.build",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from paceline.run.process import Command, Warden
+from paceline.run.local.process import Command, Warden
 
 # Of the environment: the first keeps Python from compiling ahead, as on no user's machine; the second is a cluster.
 LEFT_OUT = ("PYTHONDONTWRITEBYTECODE", "RAY_ADDRESS")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from paceline.cli.history import COMMANDS
-from paceline.cli.history_log import sparkline
+from paceline.cli.history.log import sparkline
 from paceline.history import open_store
 from stored_records import ENVIRONMENT, measured, record, session
 from workplace import Workplace

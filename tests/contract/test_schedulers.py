@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from paceline.model import Case, Record, Report
-from paceline.run import ray_pool_slots
-from paceline.session import run
-from paceline.session_request import Request
+from paceline.run.ray import slots as ray_pool_slots
+from paceline.session.request import Request
+from paceline.session.session import run
 from patience import wait_until
 from ray_nodes import simulated_nodes
 from workplace import Workplace

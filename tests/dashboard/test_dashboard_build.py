@@ -227,5 +227,5 @@ def test_the_bundle_is_in_the_wheel(tmp_path: Path) -> None:
     subprocess.run(command, cwd=root, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"paceline/report/static/app.js", "paceline/report/static/app.css"} <= set(names)
+    assert {"paceline/dashboard/static/app.js", "paceline/dashboard/static/app.css"} <= set(names)
     assert not [name for name in names if "node_modules" in name]

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FRONTEND = ROOT / "frontend"
-STATIC = ROOT / "src" / "paceline" / "report" / "static"
+STATIC = ROOT / "src" / "paceline" / "dashboard" / "static"
 
 
 def test_the_bundle_was_built_from_these_sources() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from paceline.history.store import open_store
+from paceline.history.store.store import open_store
 from patience import PATIENCE_S, wait_until
 
 REPOSITORY = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from object_store import ObjectStore as Server
 from object_store import s3, s3_server
 from paceline.cli import cli
 from paceline.errors import PacelineError
-from paceline.record.object_store import ObjectStore
+from paceline.record.remote.object_store import ObjectStore
 from patience import wait_until
 from workplace import Workplace
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from living_processes import marked_processes
-from paceline.run import ray_cluster
-from paceline.run.ray_ports import LOOPBACK, Ports, reserve
-from paceline.session import run
-from paceline.session_request import Request
+from paceline.run.ray import cluster as ray_cluster
+from paceline.run.ray.ports import LOOPBACK, Ports, reserve
+from paceline.session.request import Request
+from paceline.session.session import run
 from patience import PATIENCE_S, wait_until
 from workplace import Workplace
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import ConfigError, PacelineError
-from paceline.experiments.ab.conda import pip_part
 from paceline.experiments.ab.experiment import make_schedule
 from paceline.experiments.ab.folders import is_folder, read_folder
 from paceline.experiments.ab.html import page
@@ -17,6 +16,7 @@ from paceline.experiments.ab.markdown import markdown, terminal_lines
 from paceline.experiments.ab.result import ABResult, ArmComparison, ArmInfo, Missing, result_json
 from paceline.experiments.ab.schema import ABFile, ArmOptions
 from paceline.experiments.ab.spec import ABSpec, read_spec
+from paceline.experiments.builds.conda import pip_part
 from workplace import Workplace
 
 SUITE = "entries:\n  - {name: one, command: 'true'}\n"

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from demo_repo import make_repo, make_wheel
-from paceline.experiments.brackets import Surroundings, find_bracket
-from paceline.experiments.lines import version_line
+from paceline.experiments.bisect.brackets import Surroundings, find_bracket
+from paceline.experiments.bisect.lines import version_line
 from paceline.history.findings import Place
 
 

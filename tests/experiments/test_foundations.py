@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from git_commands import git
 from paceline.errors import BuildError, ConfigError, SessionError
-from paceline.experiments import environments
-from paceline.experiments.cache import keep, prune
-from paceline.experiments.environments import build_venv, venv_key
+from paceline.experiments.builds import environments
+from paceline.experiments.builds.cache import keep, prune
+from paceline.experiments.builds.environments import build_venv, venv_key
+from paceline.experiments.builds.worktrees import Worktree, checkout, revisions_between
 from paceline.experiments.journal import Journal
 from paceline.experiments.trials import TrialSetting, run_trial
-from paceline.experiments.worktrees import Worktree, checkout, revisions_between
 from paceline.model import Status
 from wheels import make_wheel
 
@@ -136,7 +136,7 @@ class TestCache:
     def test_what_a_killed_process_left_is_made_again(self, tmp_path: Path) -> None:
         directory = tmp_path / "one"
         program = (
-            "import os, signal, sys, pathlib; from paceline.experiments.cache import keep\n"
+            "import os, signal, sys, pathlib; from paceline.experiments.builds.cache import keep\n"
             "directory = pathlib.Path(sys.argv[1])\n"
             "def make(lock):\n"
             "    directory.mkdir(); (directory / 'half').touch(); os.kill(os.getpid(), signal.SIGKILL)\n"

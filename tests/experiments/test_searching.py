@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.experiments.searching import GOOD, Limits, Question, Run, Search
-from paceline.report.bisection import Candidate
+from paceline.experiments.bisect.result import Candidate
+from paceline.experiments.bisect.searching import GOOD, Limits, Question, Run, Search
 
 COUNT = 20
 QUESTION = Question(

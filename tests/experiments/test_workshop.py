@@ -7,10 +7,10 @@ import pytest
 
 from demo_repo import DemoRepo, make_repo, make_wheel
 from paceline.errors import BuildError
-from paceline.experiments import workshop
-from paceline.experiments.versions import resolve_packages
-from paceline.experiments.workshop import State, Workshop
-from paceline.report.bisection import Candidate
+from paceline.experiments.bisect.result import Candidate
+from paceline.experiments.builds import workshop
+from paceline.experiments.builds.versions import resolve_packages
+from paceline.experiments.builds.workshop import State, Workshop
 
 WHO = Candidate(ident="x", label="x")
 

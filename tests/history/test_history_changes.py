@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from paceline.errors import HistoryError
 from paceline.history import Store, open_store
-from paceline.history.names import CaseNames, Epochs, matcher
+from paceline.history.store.names import CaseNames, Epochs, matcher
 from stored_records import ENVIRONMENT, record, session
 
 

@@ -11,15 +11,16 @@ import pytest
 from sqlalchemy import inspect
 
 from paceline.errors import HistoryError
-from paceline.history import Store, open_store, schema
-from paceline.history.database import Database, connect
-from paceline.history.migrate import REVISIONS, check_known
+from paceline.history import Store, open_store
 from paceline.history.migrations.upgrade import upgrade
+from paceline.history.store import schema
+from paceline.history.store.database import Database, connect
+from paceline.history.store.migrate import REVISIONS, check_known
 from paceline.history.urls import parse_target
 from postgres_server import server
 
 SCHEMAS = sorted((Path(__file__).parent / "schemas").glob("*.sql"))
-REVISION_FILES = sorted(Path(schema.__file__).parent.glob("migrations/versions/v*.py"))
+REVISION_FILES = sorted(Path(schema.__file__).parents[1].glob("migrations/versions/v*.py"))
 
 
 def load(dump: Path, path: Path) -> Path:

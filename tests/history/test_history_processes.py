@@ -12,8 +12,8 @@ from contextlib import closing
 from pathlib import Path
 
 from paceline.history import Added, open_store
-from paceline.history.database import connect
-from paceline.history.migrate import stored_revision
+from paceline.history.store.database import connect
+from paceline.history.store.migrate import stored_revision
 from paceline.history.urls import parse_target
 
 WORKER = Path(__file__).with_name("history_worker.py")

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from paceline.config.load import load
+from paceline.config.paths import normalise
 from paceline.errors import ConfigError
 from paceline.model import Plan
 from paceline.plan import find_results_dir, make_plan
-from paceline.plan.places import normalise
 from plan.suites import Planner, args_of, entry
 
 TEXT = """

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.pytest_plugin import dask_cluster_side, dask_collectors
-from paceline.pytest_plugin.dask_collectors import classify, heartbeat_s, highest_sum, sum_memory, within
+from paceline.pytest_plugin.dask import cluster_side as dask_cluster_side
+from paceline.pytest_plugin.dask import collectors as dask_collectors
+from paceline.pytest_plugin.dask.collectors import classify, heartbeat_s, highest_sum, sum_memory, within
 
 
 def test_activities_become_sums() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from paceline.record.directory import SessionDir
-from paceline.record.object_store import ObjectStore
+from paceline.record.remote.object_store import ObjectStore
 from record.session_dirs import make_plan
 from record.store_machines import Machine, Machines
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from paceline.model import Case, Plan, Record, Status
 from paceline.record import codec
 from paceline.record.directory import SessionDir
-from paceline.record.object_store import ObjectStore
+from paceline.record.remote.object_store import ObjectStore
+from paceline.record.remote.session import KeptHere, keeping
 from paceline.record.resumption import is_kept
-from paceline.record.store_session import KeptHere, keeping
 
 Outcomes = Mapping[str, Status]
 PASSED, FAILED = Status.PASSED, Status.FAILED

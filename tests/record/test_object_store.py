@@ -12,7 +12,7 @@ import pytest
 from object_store import ObjectStore as Server
 from object_store import moto_server, s3, s3_server
 from paceline.errors import MissingExtra, PacelineError
-from paceline.record.object_store import Conflict, ObjectStore, StoreError, fetch, put
+from paceline.record.remote.object_store import Conflict, ObjectStore, StoreError, fetch, put
 
 __all__ = ["s3", "s3_server"]
 
@@ -203,7 +203,7 @@ class TestFaults:
         program = f"""
 import sys
 sys.modules["{package}"] = None
-from paceline.record.object_store import ObjectStore
+from paceline.record.remote.object_store import ObjectStore
 try:
     ObjectStore("s3://bench/results")
 except Exception as error:

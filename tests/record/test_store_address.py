@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import PacelineError
-from paceline.record.store_address import is_url, place_of, split, working_dir
+from paceline.record.remote.address import is_url, place_of, split, working_dir
 
 
 @pytest.mark.parametrize("text", ["results", "./a:b", "/data/x", "C:/x", "a//b", "s3:/x"])

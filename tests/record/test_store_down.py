@@ -9,8 +9,8 @@ import pytest
 
 from paceline.errors import SessionError
 from paceline.record import codec
-from paceline.record.object_store import ObjectStore, StoreError
-from paceline.record.store_session import KeptInStore, keeping
+from paceline.record.remote.object_store import ObjectStore, StoreError
+from paceline.record.remote.session import KeptInStore, keeping
 from record.store_machines import (
     FAILED,
     PASSED,

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from paceline.record.store_files import (
+from paceline.record.remote.files import (
     complete_entries,
     entry_files,
     entry_of,

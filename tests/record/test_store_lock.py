@@ -11,9 +11,9 @@ import pytest
 
 from object_store import s3
 from paceline.errors import SessionError
-from paceline.record import store_lock
-from paceline.record.object_store import ObjectStore
-from paceline.record.store_lock import StoreLock
+from paceline.record.remote import lock as store_lock
+from paceline.record.remote.lock import StoreLock
+from paceline.record.remote.object_store import ObjectStore
 from patience import wait_until
 
 __all__ = ["s3"]

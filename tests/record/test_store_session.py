@@ -12,10 +12,10 @@ from paceline.errors import SessionError
 from paceline.model import Plan
 from paceline.record import codec
 from paceline.record.directory import SessionDir
-from paceline.record.object_store import ObjectStore
-from paceline.record.store_copies import KEPT_COPIES, remove_old_copies
-from paceline.record.store_session import NameTaken, keeping
-from paceline.record.store_sessions import fetched_session, is_stored_session, newest_stored, stored_names
+from paceline.record.remote.copies import KEPT_COPIES, remove_old_copies
+from paceline.record.remote.object_store import ObjectStore
+from paceline.record.remote.session import NameTaken, keeping
+from paceline.record.remote.sessions import fetched_session, is_stored_session, newest_stored, stored_names
 from record.store_machines import (
     FAILED,
     PASSED,

@@ -4,10 +4,10 @@ import json
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
+from paceline.experiments.bisect.curve import draw_curve
+from paceline.experiments.bisect.page import bisection_lines, bisection_markdown, bisection_page
+from paceline.experiments.bisect.result import BisectionResult, Candidate, Difference, Tried, bisection_data
 from paceline.record.codec import dump
-from paceline.report.bisection import BisectionResult, Candidate, Difference, Tried, bisection_data
-from paceline.report.bisection_page import bisection_lines, bisection_markdown, bisection_page
-from paceline.report.curve import draw_curve
 
 NASTY = "<script>alert('|`*')</script>\x1b[31m"
 GOOD = Candidate(ident="aaaa", label="aa", title="First")

@@ -10,7 +10,7 @@ import pytest
 
 from paceline.run import collectors
 from paceline.run.collectors import SystemCollector, make_collectors, write_samples
-from paceline.run.process import Usage
+from paceline.run.local.process import Usage
 
 BURN = "import time\nprint('up', flush=True)\nwhile True: pass"
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paceline.run.process import Command, Exit, Usage, Warden
+from paceline.run.local.process import Command, Exit, Usage, Warden
 from patience import wait_until
 
 
@@ -90,7 +90,7 @@ print(os.sched_getscheduler(0) == os.SCHED_OTHER, os.getpriority(os.PRIO_PROCESS
 def test_a_niceness_is_handed_on_to_the_command() -> None:
     program = """
 import os, sys
-from paceline.run.process import Command, Warden
+from paceline.run.local.process import Command, Warden
 with Warden() as warden:
     warden.run(Command(argv=("sh", "-c", "sleep 0.1; nice"), env=os.environ), lambda _, chunk: print(int(chunk)))
 """

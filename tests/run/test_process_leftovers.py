@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.run.leftovers import sweep
-from paceline.run.tree import Process, descendants, every_process, look
+from paceline.run.local.leftovers import sweep
+from paceline.run.local.tree import Process, descendants, every_process, look
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def test_descendants_without_the_mark_go_too() -> None:
 
 def test_the_sweeper_and_its_ancestors_are_spared() -> None:
     run_id = uuid.uuid4().hex
-    code = f"from paceline.run.leftovers import sweep; print(sweep([{run_id!r}]))"
+    code = f"from paceline.run.local.leftovers import sweep; print(sweep([{run_id!r}]))"
     env = {**os.environ, "PACELINE_RUN_ID": run_id, "CODE": code}
     script = f'"{sys.executable}" -c "$CODE"; echo alive'
     done = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True, timeout=60)
@@ -79,7 +79,7 @@ def test_the_tree_without_the_kernels_lists_of_children(monkeypatch: pytest.Monk
         for _ in range(3):
             process.stdout.readline()
         listed = {found.pid for found in descendants(process.pid)}
-        monkeypatch.setattr("paceline.run.tree.os.access", lambda _path, _mode: False)
+        monkeypatch.setattr("paceline.run.local.tree.os.access", lambda _path, _mode: False)
         assert {found.pid for found in descendants(process.pid)} == listed
         assert len(listed) == 3
         assert len(sweep([run_id])) == 4

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from living_processes import marked_processes
-from paceline.run.leftovers import sweep
-from paceline.run.process import Command, Exit, Warden
-from paceline.run.tree import look
+from paceline.run.local.leftovers import sweep
+from paceline.run.local.process import Command, Exit, Warden
+from paceline.run.local.tree import look
 from patience import wait_until
 
 DAEMON = """
@@ -93,7 +93,7 @@ def test_a_background_child_on_stdout_is_no_timeout(warden: Warden, run_id: str)
 PATIENT = """
 import sys
 sys.path.append(sys.argv[1])
-from paceline.run import warden
+from paceline.run.local import warden
 warden.SETTLE_S = 60.0
 warden.main(int(sys.argv[2]))
 """
@@ -102,7 +102,7 @@ warden.main(int(sys.argv[2]))
 def test_a_helper_that_ends_with_its_parent_is_no_leftover(
     run_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("paceline.run.process.BOOT", PATIENT)
+    monkeypatch.setattr("paceline.run.local.process.BOOT", PATIENT)
     code = """
 import os, sys
 reader, writer = os.pipe()
@@ -182,8 +182,8 @@ def test_a_warden_that_died_idle_is_replaced(run_id: str) -> None:
 
 
 def test_a_warden_that_hangs_is_given_up(run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paceline.run.process.WARDEN_LATE_S", 0.2)
-    monkeypatch.setattr("paceline.run.warden.KILL_WAIT_S", 0.2)
+    monkeypatch.setattr("paceline.run.local.process.WARDEN_LATE_S", 0.2)
+    monkeypatch.setattr("paceline.run.local.warden.KILL_WAIT_S", 0.2)
     with Warden() as warden:
         assert run(warden, run_id, "true")[0].returncode == 0
         assert warden._link is not None
@@ -196,7 +196,7 @@ def test_a_warden_that_hangs_is_given_up(run_id: str, monkeypatch: pytest.Monkey
 UNABLE = """
 import sys
 sys.path.append(sys.argv[1])
-from paceline.run import warden
+from paceline.run.local import warden
 warden.kill_all = lambda find: []
 warden.KILL_WAIT_S = 0.1
 warden.main(int(sys.argv[2]))
@@ -206,7 +206,7 @@ warden.main(int(sys.argv[2]))
 def test_a_process_that_cannot_be_killed_is_reported(run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As one that hangs in the kernel, on a dead mount for example; here the warden is kept from killing it."""
     with monkeypatch.context() as patch:
-        patch.setattr("paceline.run.process.BOOT", UNABLE)
+        patch.setattr("paceline.run.local.process.BOOT", UNABLE)
         warden = Warden()
         code = "trap '' TERM; echo up; while :; do sleep 600; done"
         ended, said = run_until_said(warden, run_id, "sh", "-c", code, grace_s=0.1)
@@ -221,7 +221,7 @@ def test_a_fault_of_the_warden_itself_is_told(run_id: str, monkeypatch: pytest.M
     with Warden() as warden:
         with monkeypatch.context() as patch:
             broken = {"do": "run", "id": 1, "timeout_s": 60, "grace_s": 1}
-            patch.setattr("paceline.run.process._request", lambda _command, _number: broken)
+            patch.setattr("paceline.run.local.process._request", lambda _command, _number: broken)
             ended, _ = run(warden, run_id, "true")
         assert ended.reason == "lost"
         assert "was lost (KeyError: 'argv'" in ended.message
@@ -230,8 +230,8 @@ def test_a_fault_of_the_warden_itself_is_told(run_id: str, monkeypatch: pytest.M
 
 RUNNER = """
 import json, os, sys
-from paceline.run.leftovers import sweep
-from paceline.run.process import Command, Warden
+from paceline.run.local.leftovers import sweep
+from paceline.run.local.process import Command, Warden
 with Warden() as warden:
     print(json.dumps(warden._link.process.pid), flush=True)
     command = Command(argv=tuple(sys.argv[1:]), env=os.environ)

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from paceline.run.process import Command, Exit, Usage, Warden
-from paceline.run.tree import PAGE_BYTES, Process
-from paceline.run.watch import MAX_SAMPLES, Watch
+from paceline.run.local.process import Command, Exit, Usage, Warden
+from paceline.run.local.tree import PAGE_BYTES, Process
+from paceline.run.local.watch import MAX_SAMPLES, Watch
 
 MIB = 1 << 20
 
@@ -128,7 +128,7 @@ def test_a_run_too_short_to_sample_still_has_figures(warden: Warden) -> None:
 
 def test_a_sample_that_saw_no_memory_is_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("paceline.run.watch.monotonic", lambda: now)
+    monkeypatch.setattr("paceline.run.local.watch.monotonic", lambda: now)
     watch = Watch(0.0)
     now = 1.0
     watch.sample([])
@@ -148,7 +148,7 @@ def make_process(pages: int) -> Process:
 
 def test_samples_are_bounded_and_stay_even(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("paceline.run.watch.monotonic", lambda: now)
+    monkeypatch.setattr("paceline.run.local.watch.monotonic", lambda: now)
     watch = Watch(0.0)
     while now < 10_000:
         now = watch.next_at
@@ -174,7 +174,7 @@ def test_output_passes_through_in_flat_memory(tmp_path: Path) -> None:
 import os, resource, sys
 from pathlib import Path
 from paceline.run.output import OutputLog
-from paceline.run.process import Command, Warden
+from paceline.run.local.process import Command, Warden
 
 def run(megabytes):
     program = f"import os\\nfor _ in range({megabytes}): os.write(1, (b'x' * 99 + b'\\\\n') * 10_000)"

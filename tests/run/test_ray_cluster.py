@@ -19,9 +19,9 @@ import pytest
 
 from living_processes import marked_processes
 from paceline.record.redact import Redactor
-from paceline.run import ray_cluster
-from paceline.run.ray_cluster import ClusterError, RayCluster
-from paceline.run.ray_ports import LOOPBACK, Ports, reserve
+from paceline.run.ray import cluster as ray_cluster
+from paceline.run.ray.cluster import ClusterError, RayCluster
+from paceline.run.ray.ports import LOOPBACK, Ports, reserve
 
 # Does what `ray start --head --block` does as far as we can tell: logs, a port, a daemon in a session of its own.
 STAND_IN = """

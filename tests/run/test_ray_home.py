@@ -14,13 +14,13 @@ import pytest
 
 from living_processes import is_alive
 from paceline.record.redact import Redactor
-from paceline.run import ray_home
-from paceline.run.ray_home import Home, sweep_stale
+from paceline.run.ray import home as ray_home
+from paceline.run.ray.home import Home, sweep_stale
 from patience import wait_until
 
 HOLD = """
 import os, subprocess, sys, uuid
-from paceline.run.ray_home import Home
+from paceline.run.ray.home import Home
 run_id = os.environ["PACELINE_RUN_ID"] = uuid.uuid4().hex
 home = Home.create(os.environ, run_id)
 child = subprocess.Popen(["sleep", "300"], start_new_session=True, stdout=subprocess.DEVNULL)

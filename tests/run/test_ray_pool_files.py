@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.model import RUN_DIR, Case
-from paceline.run.ray_pool_files import TooMuch, find_roots, mover, pack, put_down, relocated, sees
+from paceline.run.ray.shipping import TooMuch, find_roots, mover, pack, put_down, relocated, sees
 
 
 @pytest.fixture

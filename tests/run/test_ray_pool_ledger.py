@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.model import Case, Resources
-from paceline.run.ray_pool_ledger import Node, PoolLedger, read_nodes
+from paceline.run.ray.placement import Node, PoolLedger, read_nodes
 
 
 def node(number: int, **has: object) -> Node:

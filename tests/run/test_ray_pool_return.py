@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.record.redact import Redactor
-from paceline.run.ray_pool_return import LENGTH_BYTES, LiveLog, new_output, pack_entry, unpack_entry
+from paceline.run.ray.archive import LENGTH_BYTES, LiveLog, new_output, pack_entry, unpack_entry
 
 NAMES = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=8)
 

@@ -8,8 +8,8 @@ from contextlib import closing
 
 import pytest
 
-from paceline.run import ray_ports
-from paceline.run.ray_ports import LOOPBACK, reserve
+from paceline.run.ray import ports as ray_ports
+from paceline.run.ray.ports import LOOPBACK, reserve
 
 
 def test_reserved_ports_differ_and_are_free() -> None:
@@ -49,7 +49,7 @@ def test_a_port_with_a_listener_is_passed_over(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.skipif(sys.platform != "linux", reason="abstract sockets are Linux's")
 def test_a_port_is_kept_from_other_processes_until_its_holder_dies(monkeypatch: pytest.MonkeyPatch) -> None:
     code = (
-        "import sys; from paceline.run.ray_ports import reserve; ports = reserve(['a'])\n"
+        "import sys; from paceline.run.ray.ports import reserve; ports = reserve(['a'])\n"
         "print(ports['a'], flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 
 from living_processes import is_alive
 from paceline.run.inert_pickle import BadPickle
+from paceline.run.local.tree import read_proc
 from paceline.run.task_metrics import Bounds, Spread, Tally, read_lines, read_pickle
-from paceline.run.tree import read_proc
 from patience import wait_until
 
 MEASURES = ("process_time", "actor_idle_time", "input_data_size_mb", "num_items_processed")

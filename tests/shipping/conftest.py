@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.experiments.cache import keep
+from paceline.experiments.builds.cache import keep
 from shipping.distributions import Distributions, build_all
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from paceline.experiments.environments import build_venv
+from paceline.experiments.builds.environments import build_venv
 
 REPOSITORY = Path(__file__).parents[2]
 

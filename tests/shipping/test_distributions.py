@@ -38,7 +38,12 @@ def test_the_wheel_has_the_package_and_nothing_else(distributions: Distributions
 
 def test_the_wheel_has_the_dashboards_bundle_and_all_data(distributions: Distributions) -> None:
     wheel = zipfile.ZipFile(distributions.wheel)
-    for name in ("report/static/app.js", "report/static/app.css", "report/static/early.js", "py.typed"):
+    for name in (
+        "dashboard/static/app.js",
+        "dashboard/static/app.css",
+        "dashboard/static/early.js",
+        "py.typed",
+    ):
         assert wheel.read(f"paceline/{name}") == (REPOSITORY / "src/paceline" / name).read_bytes()
     assert any(name.startswith("paceline/evals/benchmarks/samples/") for name in wheel.namelist())
 

@@ -143,5 +143,5 @@ def test_starting_imports_nothing_heavy(
         "sqlite3",
         "multiprocessing",
         "concurrent.futures.process",
-        "paceline.session",
+        "paceline.session.session",
     }

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.metrics import describe
-from paceline.session_request import Request, prepare
+from paceline.session.request import Request, prepare
 
 REPOSITORY = Path(__file__).parents[2]
 BENCHMARKS = REPOSITORY / "benchmarks"

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from paceline.cli import cli
-from paceline.session_request import Request, prepare
+from paceline.session.request import Request, prepare
 
 REPOSITORY = Path(__file__).parents[2]
 WORKFLOW = REPOSITORY / ".github/workflows/nightly.yml"

@@ -12,7 +12,7 @@ from paceline.cli.inputs import SuiteCommand, complete_selection, config_inputs
 from paceline.cli.masking import masked_errors
 
 if TYPE_CHECKING:
-    from paceline.experiments.bisecting import BisectTask
+    from paceline.experiments.bisect.bisection import BisectTask
 
 EPILOG = """\b
 Examples:
@@ -132,7 +132,7 @@ def command(*, as_json: bool, **options: Any) -> int:
 
 def _bisect(task: "BisectTask", *, as_json: bool) -> int:
     from paceline.cli.bisect_progress import Progress
-    from paceline.experiments.bisecting import run_bisection, write_result
+    from paceline.experiments.bisect.bisection import run_bisection, write_result
 
     stream = sys.stderr if as_json else sys.stdout
     progress = Progress(stream)
@@ -141,8 +141,8 @@ def _bisect(task: "BisectTask", *, as_json: bool) -> int:
     write_result(result, task.out)
     progress.end(result, task.out)
     if as_json:
+        from paceline.experiments.bisect.result import bisection_data
         from paceline.record.codec import dump
-        from paceline.report.bisection import bisection_data
 
         output.write_bytes(dump(bisection_data(result), pretty=True) + b"\n")
     return result.exit_code

@@ -5,10 +5,10 @@ from typing import TextIO
 
 import click
 
-from paceline.experiments.bisecting import BisectTask
-from paceline.experiments.searching import Run, Search
-from paceline.report.bisection import BisectionResult, Candidate
-from paceline.report.bisection_page import bisection_lines
+from paceline.experiments.bisect.bisection import BisectTask
+from paceline.experiments.bisect.page import bisection_lines
+from paceline.experiments.bisect.result import BisectionResult, Candidate
+from paceline.experiments.bisect.searching import Run, Search
 from paceline.report.format import spelled_for, visible
 
 _LONGEST_TITLE = 50

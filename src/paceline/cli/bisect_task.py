@@ -10,16 +10,16 @@ from typing import Any
 from paceline.cli.inputs import make_request
 from paceline.config.values import parse_duration_s
 from paceline.errors import PacelineError
-from paceline.experiments.bisecting import BisectTask, case_of, place_for
-from paceline.experiments.brackets import Surroundings, find_bracket
-from paceline.experiments.cache import default_cache_dir
-from paceline.experiments.lines import Line, commit_line, version_line
-from paceline.experiments.searching import Limits
-from paceline.experiments.versions import available_versions, installer_options
-from paceline.experiments.workshop import Workshop
+from paceline.experiments.bisect.bisection import BisectTask, case_of, place_for
+from paceline.experiments.bisect.brackets import Surroundings, find_bracket
+from paceline.experiments.bisect.lines import Line, commit_line, version_line
+from paceline.experiments.bisect.searching import Limits
+from paceline.experiments.builds.cache import default_cache_dir
+from paceline.experiments.builds.versions import available_versions, installer_options
+from paceline.experiments.builds.workshop import Workshop
 from paceline.findings.commits import find_repository
 from paceline.history import find_url, open_store
-from paceline.session_request import Request, load_config
+from paceline.session.request import Request, load_config
 
 DEFAULT_METRIC = "exec_time_s"
 

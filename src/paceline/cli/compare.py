@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paceline.cli.completing import complete_session
-from paceline.cli.history_db import (
+from paceline.cli.history.db import (
     case_option,
     count,
     db_option,
@@ -73,7 +73,7 @@ def command(
     if as_json and markdown:
         raise click.UsageError("choose --json or --markdown")
     from paceline.findings.comparing import compare_sides
-    from paceline.history.names import matcher
+    from paceline.history.store.names import matcher
 
     case, metric = (matcher(words).fullmatch if words else None for words in (cases, metrics))
     with ExitStack() as stack:

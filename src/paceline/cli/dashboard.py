@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from paceline.cli.history_db import count, db_option, find_database, open_database
+from paceline.cli.history.db import count, db_option, find_database, open_database
 from paceline.cli.output import flush, write
 from paceline.cli.regressions import chosen_repository, repo_option
 from paceline.cli.stored import find_results_place
@@ -101,7 +101,7 @@ def build_command(
     from paceline.dashboard.build import build
     from paceline.dashboard.frame import Options
     from paceline.dashboard.verdicts import read_verdicts
-    from paceline.history.columns import read_marks
+    from paceline.history.store.columns import read_marks
 
     largest_bytes = largest_kib * 1024 or -1  # an empty file is a file, too
     options = Options(title=title, results=results, files_of=files_of, largest_file_bytes=largest_bytes)

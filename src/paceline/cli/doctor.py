@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from paceline.cli.history_db import db_option, find_database, json_option
+from paceline.cli.history.db import db_option, find_database, json_option
 from paceline.cli.inputs import DEFAULT_CONFIG
 from paceline.cli.output import write
 from paceline.cli.stored import find_results_place, results_dir_option
@@ -85,7 +85,7 @@ def _attempt(find: "Callable[[], _Found]", faults: "list[Remark]") -> _Found | N
 def _places(results: Path | str | None, database: str | None) -> "list[Place]":
     """The directories that the commands write to."""
     from paceline.doctor.places import Place
-    from paceline.experiments.cache import default_cache_dir
+    from paceline.experiments.builds.cache import default_cache_dir
     from paceline.history.urls import parse_target
 
     found = []

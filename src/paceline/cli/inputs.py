@@ -10,10 +10,10 @@ from click.shell_completion import CompletionItem
 
 from paceline.cli.completing import complete_sink
 from paceline.errors import PacelineError
-from paceline.record.store_address import place_of
+from paceline.record.remote.address import place_of
 
 if TYPE_CHECKING:
-    from paceline.session_request import Request
+    from paceline.session.request import Request
 
 DEFAULT_CONFIG = "paceline.yaml"
 
@@ -182,7 +182,7 @@ def make_request(options: Mapping[str, Any]) -> "Request":
     """The request that a command's options make; without a file it is about `paceline.yaml` here."""
     configs = options["configs"] or default_configs()
     from paceline.cli.logging_once import log_once
-    from paceline.session_request import Request  # reads YAML, which `--help` does not need
+    from paceline.session.request import Request  # reads YAML, which `--help` does not need
 
     log_once()
     return Request(**{**options, "configs": configs})

@@ -53,5 +53,5 @@ class LazyGroup(click.Group):
 
 
 def apart(commands: Mapping[str, tuple[str, str]]) -> dict[str, Source]:
-    """Commands that share modules: `log` of `history_log` is its `log_command`."""
+    """Commands that share modules: `log` of `history.log` is its `log_command`."""
     return {name: Source(module, f"{name}_command", line) for name, (module, line) in commands.items()}

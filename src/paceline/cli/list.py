@@ -12,8 +12,8 @@ from paceline.cli.stored import files_of, find_results_place, read_session, resu
 from paceline.model import Status
 from paceline.record.codec import NewerSchema, dump
 from paceline.record.directory import sessions
-from paceline.record.store_address import join
-from paceline.record.store_sessions import stored_names
+from paceline.record.remote.address import join
+from paceline.record.remote.sessions import stored_names
 from paceline.report.format import aligned, visible
 
 EPILOG = """\b

@@ -14,7 +14,7 @@ from paceline.errors import ConfigError, PacelineError
 
 if TYPE_CHECKING:
     from paceline.model import Plan
-    from paceline.session_request import Request
+    from paceline.session.request import Request
 
 EPILOG = """\b
 Examples:
@@ -49,7 +49,7 @@ def command(*, as_json: bool, explain: bool, **options: Any) -> int:
 
 def _print_listing(request: "Request") -> int:
     from paceline.record.redact import Redactor
-    from paceline.session_request import prepare
+    from paceline.session.request import prepare
 
     plan = prepare(request)
     text = "\n".join(plan_lines(plan)) + "\n"
@@ -60,7 +60,7 @@ def _print_listing(request: "Request") -> int:
 def _print_explained(request: "Request") -> int:
     from paceline.config.explain import explain
     from paceline.record.redact import Redactor
-    from paceline.session_request import load_config, prepare
+    from paceline.session.request import load_config, prepare
 
     loaded = load_config(request)
     plan = prepare(request, loaded)
@@ -75,7 +75,7 @@ def _print_json(options: Mapping[str, Any]) -> int:
     from paceline.plan import plan_json
     from paceline.record.codec import dump
     from paceline.record.redact import Redactor
-    from paceline.session_request import prepare
+    from paceline.session.request import prepare
 
     try:
         request = make_request(options)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from paceline.cli.history_db import (
+from paceline.cli.history.db import (
     case_option,
     db_option,
     find_cases,
@@ -15,7 +15,7 @@ from paceline.cli.history_db import (
     metric_option,
     open_database,
 )
-from paceline.cli.history_edit import moment_of
+from paceline.cli.history.edit import moment_of
 from paceline.cli.output import write
 from paceline.model import State
 
@@ -118,7 +118,7 @@ def _chosen(
     since: str | None,
 ) -> "list[StoredFinding]":
     """The findings that were asked for, newest change first."""
-    from paceline.history.names import matcher
+    from paceline.history.store.names import matcher
 
     case, metric = matcher(cases or None).fullmatch, matcher(metrics or None).fullmatch
     from_when = moment_of(since)

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from paceline.cli.history_db import count
+from paceline.cli.history.db import count
 from paceline.cli.output import write
 from paceline.findings.commits import Repository
 from paceline.findings.detection import known_places

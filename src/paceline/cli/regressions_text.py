@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from paceline.cli.history_db import count
-from paceline.cli.history_log import sparkline
+from paceline.cli.history.db import count
+from paceline.cli.history.log import sparkline
 from paceline.findings.commits import Repository
 from paceline.findings.curves import read_curve
 from paceline.findings.detection import known_places

@@ -78,7 +78,7 @@ def command(*, as_json: bool, quiet: bool, no_history: bool, **options: Any) -> 
     failed; 2: the configuration or the command line is wrong; 130: interrupted.
     """
     from paceline.cli.report_json import report_run
-    from paceline.session import run
+    from paceline.session.session import run
 
     request = make_request({**options, "history": not no_history})
     with masked_errors(request.configs):

@@ -74,7 +74,7 @@ def command(
 
 def _places(session: str | None, results_dir: Path | str | None) -> list[Path]:
     """The directories of the sessions asked for, or of all in which something may be waiting."""
-    from paceline.record.store_address import join, split, working_dir
+    from paceline.record.remote.address import join, split, working_dir
     from paceline.sinks.outbox import waiting_sessions
 
     if session is None:
@@ -92,8 +92,8 @@ def _places(session: str | None, results_dir: Path | str | None) -> list[Path]:
 
 
 def _send(place: Path, sinks: tuple[str, ...], configs: tuple[Path, ...], as_json: bool) -> "list[Sent]":
-    from paceline.session_files import remove_leftovers
-    from paceline.session_sinks import send_session
+    from paceline.session.files import remove_leftovers
+    from paceline.session.send import send_session
     from paceline.sinks.sending import describe
 
     remove_leftovers(place.parent)

@@ -17,8 +17,8 @@ from paceline.model import Case, CaseKind, Finding, Plan, Report, Status
 from paceline.record import codec
 from paceline.record.directory import SessionDir, newest
 from paceline.record.layout import is_session
-from paceline.record.store_address import join, place_of
-from paceline.record.store_sessions import fetched_session, is_stored_session, newest_stored
+from paceline.record.remote.address import join, place_of
+from paceline.record.remote.sessions import fetched_session, is_stored_session, newest_stored
 
 DEFAULT_RESULTS_DIR = "results"
 

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel
 
-from paceline.config.evals_schema import (
+from paceline.config.evals import (
     Evals,
     EvalsAdapter,
     EvalsAttention,

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from paceline.config.evals_schema import Evals
+from paceline.config.evals import Evals
 from paceline.config.machines import LimitsOptions, NoRay, PoolOptions, RayOptions, ResourcesOptions
 from paceline.config.nights import Nightly
 from paceline.config.sections import OpenSection, Section

@@ -16,12 +16,12 @@ from paceline.dashboard.encoding import data_file, file_id
 from paceline.dashboard.feed import feed_file
 from paceline.dashboard.frame import Head, Options, Verdicts, read_frame
 from paceline.dashboard.pages import Pages, shards
+from paceline.dashboard.site import shell
 from paceline.errors import PacelineError
-from paceline.history.columns import CaseGroup, Marks
-from paceline.history.store import Store
+from paceline.history.store.columns import CaseGroup, Marks
+from paceline.history.store.store import Store
 from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump_plain, load
-from paceline.report.site import shell
 
 FORMAT = 1
 MANIFEST = "data/manifest.json"

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from paceline.dashboard.encoding import milliseconds, pack_floats, pack_ints
-from paceline.history.columns import CaseGroup, Columns, MetricColumn, RecordRow
+from paceline.history.store.columns import CaseGroup, Columns, MetricColumn, RecordRow
 
 LONGEST_REASON = 300
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from paceline.dashboard.encoding import file_id
 from paceline.errors import HistoryError
-from paceline.history.columns import (
+from paceline.history.store.columns import (
     CaseGroup,
     Ints,
     Marks,
@@ -21,7 +21,7 @@ from paceline.history.columns import (
     read_session_heads,
     read_source_heads,
 )
-from paceline.history.store import Store
+from paceline.history.store.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

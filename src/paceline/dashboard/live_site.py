@@ -13,10 +13,10 @@ from paceline.dashboard.feed import feed_file
 from paceline.dashboard.frame import Options
 from paceline.dashboard.moment import Moment, version_of
 from paceline.dashboard.running import RunningSessions
+from paceline.dashboard.site import shell
 from paceline.findings.commits import Repository
 from paceline.history import Store
 from paceline.record.codec import dump_plain
-from paceline.report.site import shell
 
 _DATA = re.compile(r"data/(overview|search|[a-z]+/[0-9a-f]+(?:-old|/[0-9]+)?)\.js")
 _ARTIFACT = re.compile(r"artifacts/([0-9a-f]+)/([0-9]{1,9})/([0-9a-f]{16})\.[a-z]{3}")

@@ -10,8 +10,8 @@ from paceline.dashboard.overview import SESSIONS_SHOWN
 from paceline.dashboard.pages import Pages
 from paceline.dashboard.verdicts import read_verdicts
 from paceline.findings.commits import Repository
-from paceline.history.columns import read_marks
-from paceline.history.store import Store
+from paceline.history.store.columns import read_marks
+from paceline.history.store.store import Store
 
 _STATE = """
 SELECT (SELECT count(*) FROM record), (SELECT max(id) FROM record), (SELECT sum(digest & 1048575) FROM record),

@@ -8,7 +8,7 @@ import numpy as np
 from paceline import __version__
 from paceline.dashboard.case_pages import STATUS_LETTERS, primary
 from paceline.dashboard.frame import Frame, Head, Options
-from paceline.history.columns import (
+from paceline.history.store.columns import (
     CaseGroup,
     Columns,
     Ints,
@@ -19,7 +19,7 @@ from paceline.history.columns import (
     read_records,
     read_session_columns,
 )
-from paceline.history.database import Database
+from paceline.history.store.database import Database
 from paceline.model import Status
 from paceline.record.events import utc_now
 

@@ -12,8 +12,8 @@ from paceline.dashboard.overview import Overview, Summaries
 from paceline.dashboard.run_files import EXECUTION, find_directory, run_files
 from paceline.dashboard.search_index import search_index
 from paceline.dashboard.session_pages import session_page
-from paceline.history.columns import CaseGroup, read_case, read_environment, read_source
-from paceline.history.database import Database
+from paceline.history.store.columns import CaseGroup, read_case, read_environment, read_source
+from paceline.history.store.database import Database
 from paceline.model import Case, CaseKind
 from paceline.record import layout
 from paceline.record.codec import load

@@ -5,8 +5,8 @@ from typing import Any
 
 from paceline.dashboard.case_pages import letters
 from paceline.dashboard.frame import Frame
-from paceline.history.columns import RecordRow, read_settings
-from paceline.history.database import Database
+from paceline.history.store.columns import RecordRow, read_settings
+from paceline.history.store.database import Database
 from paceline.record.codec import load
 
 

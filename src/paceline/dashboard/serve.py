@@ -14,8 +14,8 @@ from urllib.parse import quote, unquote, urlsplit
 
 from paceline.dashboard.artifacts import BEGINNING, TYPES, Artifact, open_artifact, safe_ending
 from paceline.dashboard.live_site import LiveSite
+from paceline.dashboard.site import POLICY
 from paceline.errors import PacelineError
-from paceline.report.site import POLICY
 
 log = logging.getLogger(__name__)
 

@@ -10,8 +10,8 @@ import orjson
 from paceline.dashboard.case_pages import LONGEST_REASON, letters, pack_metric
 from paceline.dashboard.encoding import milliseconds, pack_floats, pack_ints
 from paceline.dashboard.frame import Frame, Head
-from paceline.history.columns import Columns, RecordRow, read_session_columns, read_settings
-from paceline.history.database import Database
+from paceline.history.store.columns import Columns, RecordRow, read_session_columns, read_settings
+from paceline.history.store.database import Database
 
 HEALTH = ("load_before", "other_cpu_cores", "cpu_pressure_pct", "memory_pressure_pct", "io_pressure_pct")
 """Metrics of a run that tell how busy the machine was with other things."""

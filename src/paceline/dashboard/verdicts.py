@@ -5,11 +5,11 @@ from typing import Any
 from paceline.dashboard.frame import Verdicts
 from paceline.findings.commits import Repository
 from paceline.findings.detection import known_places
-from paceline.history.columns import Marks
-from paceline.history.columns import read_marks as read_record_marks
 from paceline.history.findings import Place, StoredFinding, read_findings, read_marks
 from paceline.history.marks import case_marks
-from paceline.history.store import Store
+from paceline.history.store.columns import Marks
+from paceline.history.store.columns import read_marks as read_record_marks
+from paceline.history.store.store import Store
 
 
 def read_verdicts(store: Store, repository: Repository | None = None, marks: Marks | None = None) -> Verdicts:

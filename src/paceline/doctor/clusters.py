@@ -9,8 +9,8 @@ from pathlib import Path
 from paceline.doctor.machine import Machine
 from paceline.doctor.remarks import Remark, remark
 from paceline.report.format import size
-from paceline.run.ray_home import SHARED_MEMORY, homes, temporary_base
-from paceline.run.ray_ports import HIGHEST_PORT, LOWEST_PORT, SMALLEST_CHOICE
+from paceline.run.ray.home import SHARED_MEMORY, homes, temporary_base
+from paceline.run.ray.ports import HIGHEST_PORT, LOWEST_PORT, SMALLEST_CHOICE
 
 LEAST_SHARED_MEMORY = 1 << 30
 

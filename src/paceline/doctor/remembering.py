@@ -26,9 +26,9 @@ def look(url: str) -> Iterator[Remark]:
 
 def _contents(url: str) -> Iterator[Remark]:
     # SQLAlchemy takes a quarter of a second to import.
-    from paceline.history.database import connect
-    from paceline.history.migrate import is_current, stored_revision
-    from paceline.history.schema import HEAD
+    from paceline.history.store.database import connect
+    from paceline.history.store.migrate import is_current, stored_revision
+    from paceline.history.store.schema import HEAD
     from paceline.history.urls import parse_target
 
     target = parse_target(url)

@@ -20,7 +20,7 @@ from paceline.record.environment import Environment
 from paceline.record.events import SESSION_FINISHED, EventLog, first_start, session_events
 from paceline.record.layout import EVENTS
 from paceline.record.lock import stale_run_ids, unchanged_time
-from paceline.run.leftovers import sweep
+from paceline.run.local.leftovers import sweep
 
 ADDED = "session_records_added"
 

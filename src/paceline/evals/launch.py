@@ -19,8 +19,8 @@ import os, sys
 home, worker, life, secrets, *paths = sys.argv[1:]
 sys.path.append(home)
 from paceline.record.redact import Redactor, secret_values
-from paceline.run.keeper import keep
-from paceline.run.outlet import Outlet
+from paceline.run.local.keeper import keep
+from paceline.run.local.outlet import Outlet
 outlet = Outlet(Redactor(secret_values(os.environ, secrets.split(","))).stream())
 def run():
     from paceline.evals.worker import main

@@ -19,7 +19,7 @@ from typing import Any
 
 from paceline.evals.launch import Berth, WorkerLog, start_process
 from paceline.evals.wire import Wire
-from paceline.run.ray_pool_slots import Cluster, Lost
+from paceline.run.ray.slots import Cluster, Lost
 
 log = logging.getLogger(__name__)
 

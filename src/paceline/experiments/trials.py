@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from paceline.errors import ConfigError, PacelineError, Problem
-from paceline.experiments.environments import Venv
-from paceline.experiments.worktrees import Worktree
+from paceline.experiments.builds.environments import Venv
+from paceline.experiments.builds.worktrees import Worktree
 from paceline.model import Case, Plan, Record, Report, Scalar, Setting, Status
 from paceline.record.directory import SessionDir
 from paceline.record.layout import DATA_SETUP, is_session, safe_name
 from paceline.run.listener import Listener
-from paceline.session import run
-from paceline.session_request import Request, prepare
+from paceline.session.request import Request, prepare
+from paceline.session.session import run
 
 TRIALS = "trials"
 

@@ -9,8 +9,8 @@ from paceline.findings.matching import FARTHEST
 from paceline.findings.segments import SMALLEST_EFFECT, Change, Judged, column_key, describe, ordered_points
 from paceline.history import Store
 from paceline.history.findings import SeriesKey, StoredFinding
-from paceline.history.names import matcher
 from paceline.history.series import Column
+from paceline.history.store.names import matcher
 from paceline.judge import change_points, select_discoveries
 from paceline.model import Verdict
 

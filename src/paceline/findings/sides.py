@@ -9,9 +9,9 @@ from typing import Any
 from paceline.errors import HistoryError, PacelineError
 from paceline.findings.commits import Repository
 from paceline.history import SessionInfo, Store
-from paceline.history.environments import to_stored
 from paceline.history.importers import DATABASE, read, recognise
-from paceline.history.names import read_names
+from paceline.history.store.environments import to_stored
+from paceline.history.store.names import read_names
 from paceline.model import Record
 from paceline.record import codec, layout
 

@@ -6,7 +6,7 @@ from typing import Any
 from paceline.findings.curves import Curve, read_curve
 from paceline.history import Store
 from paceline.history.findings import Place, StoredFinding
-from paceline.history.names import read_names
+from paceline.history.store.names import read_names
 from paceline.model import Finding
 from paceline.record.codec import plain
 

@@ -9,7 +9,7 @@ from paceline.history.urls import find_url
 
 if TYPE_CHECKING:
     from paceline.history.series import Epoch, Point, Series
-    from paceline.history.store import Store, open_store
+    from paceline.history.store.store import Store, open_store
 
 __all__ = [
     "Added",
@@ -26,7 +26,7 @@ __all__ = [
 # SQLAlchemy costs a quarter of a second: it is imported by whoever opens a database, not by who asks for its name.
 _LATER = {
     **dict.fromkeys(("Epoch", "Point", "Series"), "paceline.history.series"),
-    **dict.fromkeys(("Store", "open_store"), "paceline.history.store"),
+    **dict.fromkeys(("Store", "open_store"), "paceline.history.store.store"),
 }
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from paceline.errors import HistoryError, needs_extra
-from paceline.history.database import Database, Row, chunks
-from paceline.history.names import matcher, read_names
+from paceline.history.store.database import Database, Row, chunks
+from paceline.history.store.names import matcher, read_names
 from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump_plain
 

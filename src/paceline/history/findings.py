@@ -10,11 +10,11 @@ from typing import Any, NamedTuple, cast
 from uuid import uuid5
 
 from paceline.errors import HistoryError
-from paceline.history import schema
-from paceline.history.database import Database, Row
-from paceline.history.entries import clean, json_text
-from paceline.history.names import CaseNames, read_names
 from paceline.history.session_info import NAMESPACE
+from paceline.history.store import schema
+from paceline.history.store.database import Database, Row
+from paceline.history.store.entries import clean, json_text
+from paceline.history.store.names import CaseNames, read_names
 from paceline.model import State, Verdict
 from paceline.record.codec import load
 from paceline.record.events import iso_time, utc_now

@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from paceline.history.database import Database
-from paceline.history.names import read_epochs, read_names
+from paceline.history.store.database import Database
+from paceline.history.store.names import read_epochs, read_names
 
 # A digest is a large number, and a sum of them would be too large; a replaced record changes the rest all the same.
 _RECORDS = """

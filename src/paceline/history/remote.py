@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from paceline.errors import HistoryError
-from paceline.history.merge import copy_file
 from paceline.history.session_info import Added
-from paceline.history.store import open_store
+from paceline.history.store.merge import copy_file
+from paceline.history.store.store import open_store
 from paceline.history.urls import Target, parse_target
-from paceline.record.object_store import Conflict, fetch, put
+from paceline.record.remote.object_store import Conflict, fetch, put
 
 ATTEMPTS = 30
 _LONGEST_WAIT_S = 5.0

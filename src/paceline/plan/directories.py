@@ -10,13 +10,13 @@ from urllib.parse import quote
 
 from paceline.config.load import Loaded
 from paceline.config.nodes import at
+from paceline.config.paths import expand_home, normalise
 from paceline.errors import ConfigError, Problem
 from paceline.model import RUN_DIR
 from paceline.plan.commands import RESULTS_PATH
 from paceline.plan.expansion import Expansion, Notes, Place
 from paceline.plan.placeholders import fill, parse
-from paceline.plan.places import expand_home, normalise
-from paceline.record.store_address import place_of, working_dir
+from paceline.record.remote.address import place_of, working_dir
 
 SESSION_DIR = "\x00session_dir\x00"
 """Stands for the session's directory until the fingerprint, which must not depend on it, is made."""

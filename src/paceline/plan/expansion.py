@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from paceline.config.containers import in_container, mounted
 from paceline.config.load import Loaded
+from paceline.config.paths import expand_home, normalise
 from paceline.config.problems import problem_at
 from paceline.config.variables import Unset
 from paceline.errors import Problem, did_you_mean
 from paceline.model import Scalar, Setting, write_scalar
 from paceline.plan.placeholders import Atom, Template, fill, parse
-from paceline.plan.places import expand_home, normalise
 from paceline.record.redact import is_secret_name
 from paceline.record.repository import find_top
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from paceline import plugins
 from paceline.config.load import Loaded, load
 from paceline.config.nodes import parse_file
+from paceline.config.paths import normalise
 from paceline.config.sink_choice import variables_of_sinks
 from paceline.errors import ConfigError, PacelineError, Problem
 from paceline.plan.directories import NAMES, Directories, find_directories
 from paceline.plan.expansion import Expansion, Notes
-from paceline.plan.places import normalise
 from paceline.record.repository import find_top
 
 IMAGE_USER = 10001

@@ -125,7 +125,7 @@ def _dask_fixture(what: str) -> Callable[[Any], Context]:
         if measured.profiling is not None:
             client = None if what == "cluster_info" else client_or_cluster
             return measured.profiling.around(client)
-        from paceline.pytest_plugin import dask_fixtures
+        from paceline.pytest_plugin.dask import fixtures as dask_fixtures
 
         made: Context = getattr(dask_fixtures, what)(measured, client_or_cluster)
         return made

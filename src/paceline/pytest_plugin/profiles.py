@@ -54,7 +54,7 @@ class Profiling:
     @contextmanager
     def around(self, client: Any | None) -> Iterator[None]:
         """Around a marked region, on a Dask cluster if there is one; regions inside it are part of it."""
-        from paceline.pytest_plugin.dask_profilers import find_client, memray_workers, performance_report
+        from paceline.pytest_plugin.dask.profilers import find_client, memray_workers, performance_report
 
         profiler = {"memray": memray_workers, "dask": performance_report}.get(self.kind)
         found = find_client(client)

@@ -1,0 +1,1 @@
+"""A report in, text out: for a terminal, as Markdown, JSON and JUnit XML."""

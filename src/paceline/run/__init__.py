@@ -1,0 +1,1 @@
+"""Cases in, records out, by an executor: `local` for this machine, `ray` for a cluster or a pool of machines."""

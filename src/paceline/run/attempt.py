@@ -18,14 +18,14 @@ from paceline.record.masking import mask_record
 from paceline.record.redact import Redactor
 from paceline.run.collectors import Collector, SystemCollector, make_collectors, write_samples
 from paceline.run.listener import Listener
+from paceline.run.local.process import Command, Exit, Warden
 from paceline.run.outcome import Run, measurements, merged_warnings, notes, usage_metrics, verdict
 from paceline.run.output import OutputLog
-from paceline.run.process import Command, Exit, Warden
 from paceline.run.scheduler import Grant
 from paceline.run.script_output import ScriptOutput, read
 
 if TYPE_CHECKING:
-    from paceline.run.ray_cluster import RayCluster
+    from paceline.run.ray.cluster import RayCluster
 
 
 Tasks = tuple[Mapping[str, Any], ...]
@@ -169,7 +169,7 @@ class _Attempt:
         """Start the entry's own Ray cluster if it has one; what went wrong, or None."""
         if self._case.cluster is None:
             return None
-        from paceline.run.ray_cluster import ClusterError, RayCluster
+        from paceline.run.ray.cluster import ClusterError, RayCluster
 
         self._cluster = cluster = RayCluster(
             self._case.cluster,

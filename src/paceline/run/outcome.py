@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from paceline import metrics as known
 from paceline.model import Case, Measurement, Scalar, Status
+from paceline.run.local.process import Exit, Usage, describe_death
 from paceline.run.output import OutputLog
-from paceline.run.process import Exit, Usage, describe_death
 from paceline.run.script_output import ScriptOutput
 
 _FIGURES = re.compile(r"\d[\d.,]*")

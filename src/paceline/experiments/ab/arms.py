@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from paceline.errors import BuildError
-from paceline.experiments.ab.conda import build_conda
 from paceline.experiments.ab.schema import ArmOptions
 from paceline.experiments.ab.spec import NULL_ARM, ABSpec, ArmSpec
-from paceline.experiments.environments import Venv, build_venv, planned_venv
+from paceline.experiments.builds.conda import build_conda
+from paceline.experiments.builds.environments import Venv, build_venv, planned_venv
+from paceline.experiments.builds.worktrees import Worktree, checkout
 from paceline.experiments.trials import TrialSetting
-from paceline.experiments.worktrees import Worktree, checkout
 from paceline.record.atomic import write_atomic
 
 Say = Callable[[str], None]

@@ -13,14 +13,14 @@ from paceline.experiments.ab.places import check_resumable, find_directory, writ
 from paceline.experiments.ab.remember import remember
 from paceline.experiments.ab.result import ABResult
 from paceline.experiments.ab.spec import ABSpec, read_spec
-from paceline.experiments.cache import default_cache_dir
+from paceline.experiments.builds.cache import default_cache_dir
 from paceline.experiments.journal import Journal
 from paceline.history.urls import passwords_in
 from paceline.model import Plan
 from paceline.plan import find_results_dir, plan_errors
 from paceline.record.redact import Redactor
-from paceline.session_history import choose_database
-from paceline.session_request import Request, load_config
+from paceline.session.history import choose_database
+from paceline.session.request import Request, load_config
 
 Say = Callable[[str], None]
 

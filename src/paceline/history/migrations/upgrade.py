@@ -6,8 +6,8 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection
 
-from paceline.history import schema
-from paceline.history.views import VIEWS, drop_view
+from paceline.history.store import schema
+from paceline.history.store.views import VIEWS, drop_view
 
 
 def upgrade(connection: Connection, revision: str) -> None:

@@ -1,0 +1,165 @@
+"""`paceline evals run` and `paceline evals plan`."""
+
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from paceline.cli.inputs import DEFAULT_CONFIG
+from paceline.cli.masking import masked_errors
+from paceline.cli.output import write
+from paceline.errors import PacelineError
+
+if TYPE_CHECKING:
+    from paceline.model import Report
+    from paceline.session.request import Request
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+RUN_EPILOG = """\b
+Examples:
+  paceline evals run suite.yaml
+  paceline evals run suite.yaml --gpu cpu --gpu cpu        two workers without a GPU
+  paceline evals run suite.yaml --gpu GPU-8f3a --max-concurrent-runs 2
+  paceline evals run suite.yaml --json > summary.json
+
+\b
+Ctrl-C lets the running stubs finish; a second one ends them at once. SIGTERM lets the running
+samples finish. Nothing is lost either way: the next run goes on where this one ended.
+"""
+
+PLAN_EPILOG = """\b
+Examples:
+  paceline evals plan suite.yaml
+  paceline evals plan suite.yaml --json
+"""
+
+
+def _inputs(function: _Function) -> _Function:
+    options = (
+        click.argument("configs", nargs=-1, type=click.Path(path_type=Path)),
+        click.option(
+            "--gpu",
+            "gpu_ids",
+            metavar="ID",
+            multiple=True,
+            help="A device: index, UUID or MIG instance of a GPU, or cpu; repeatable. [default: the suite's]",
+        ),
+        click.option(
+            "--max-concurrent-runs",
+            metavar="N",
+            type=click.IntRange(min=1),
+            help="Workers over all devices. [default: the suite's, else one a device]",
+        ),
+        click.option(
+            "--base-result-dir",
+            metavar="DIR",
+            help="Where results lie. [default: the suite's, else benchmark_results]",
+        ),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+@click.command("run", epilog=RUN_EPILOG)
+@_inputs
+@click.option(
+    "--on",
+    metavar="ADDRESS",
+    help="Run the workers on the nodes of a Ray cluster: HOST:PORT, or auto. 'local' is this machine.",
+)
+@click.option("--sink", "sinks", metavar="NAME", multiple=True, help="Send results to this sink too.")
+@click.option("--db", metavar="URL", help="Record into this database. [default: as 'paceline run']")
+@click.option("--no-history", is_flag=True, help="Do not record the execution in the history.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@click.option("--quiet", "-q", is_flag=True, help="Print what failed and a last line only.")
+def run_command(*, as_json: bool, quiet: bool, no_history: bool, **options: Any) -> int:
+    """Run the evals of a suite: every stub that is not done yet, each in a worker on a device.
+
+    Exit code 0: all stubs have results; 1: some failed; 2: the suite is wrong; 130: interrupted.
+    """
+    request = _request(history=not no_history, **options)
+    with masked_errors(request.configs):
+        report, summary = _run(request, as_json=as_json, quiet=quiet)
+    if as_json:
+        from paceline.record.codec import dump
+
+        write(dump(summary, pretty=True).decode() + "\n")
+    else:
+        write(f"{_last_line(summary)}; {report.plan.directory}\n")
+    return report.exit_code
+
+
+def _run(request: "Request", *, as_json: bool, quiet: bool) -> "tuple[Report, Mapping[str, Any]]":
+    """The report of the session, and the summary that the execution wrote."""
+    from paceline.cli.evals.view import ViewListener, open_view
+    from paceline.evals.stored import read_summary
+    from paceline.session.evals import run_evals
+
+    with (
+        redirect_stdout(sys.stderr if as_json else sys.stdout),
+        open_view(quiet=quiet, as_json=as_json) as view,
+    ):
+        shown = replace(request, evals=replace(request.evals, on_progress=view.progress))
+        report = run_evals(shown, ViewListener(view))
+    return report, read_summary(report.plan.directory)
+
+
+def _last_line(summary: Mapping[str, Any]) -> str:
+    from paceline.report.format import duration
+
+    names = ("completed", "skipped", "failed", "cancelled")
+    parts = ", ".join(f"{summary[name]} {name}" for name in names if summary[name])
+    return f"{summary['total']} stubs: {parts} in {duration(summary['execution_time'])}"
+
+
+@click.command("plan", epilog=PLAN_EPILOG)
+@_inputs
+@click.option("--json", "as_json", is_flag=True, help="Print the stubs as JSON.")
+def plan_command(*, as_json: bool, **options: Any) -> int:
+    """Show the stubs of a suite, where their results lie, and which of them are done; nothing is started."""
+    from paceline.evals.stored import state_of
+    from paceline.record.codec import dump
+    from paceline.report.format import aligned, visible
+    from paceline.session.evals import plan_evals
+
+    request = _request(**options)
+    with masked_errors(request.configs):
+        stubs = plan_evals(request)
+    states = [state_of(stub) for stub in stubs]
+    if as_json:
+        rows = [
+            {"name": stub.name, "state": state, "key": stub.key, "directory": stub.result_dir}
+            for stub, state in zip(stubs, states, strict=True)
+        ]
+        write(dump(rows, pretty=True).decode() + "\n")
+        return 0
+    lines = [(state, visible(stub.name)) for stub, state in zip(stubs, states, strict=True)]
+    for line in aligned(lines):
+        write(f"{line}\n")
+    write(f"{len(stubs)} stubs, {states.count('done')} done\n")
+    return 0
+
+
+def _request(
+    *,
+    configs: tuple[Path, ...],
+    sinks: tuple[str, ...] = (),
+    db: str | None = None,
+    history: bool = True,
+    **evals: Any,
+) -> "Request":
+    from paceline.session.request import EvalsOptions, Request
+
+    if not configs and not Path(DEFAULT_CONFIG).is_file():
+        raise PacelineError(
+            f"no {DEFAULT_CONFIG} here: name the suite, as in 'paceline evals run suite.yaml'"
+        )
+    options = EvalsOptions(**evals)
+    configs = configs or (Path(DEFAULT_CONFIG),)
+    return Request(configs=configs, sinks=sinks, db=db, history=history, evals=options)

@@ -1,0 +1,38 @@
+"""`paceline history`: the database of all results."""
+
+import click
+
+from paceline.cli.lazy_group import LazyGroup, apart
+
+# Name → module with a function of that name, one line of help. Listing them imports none.
+COMMANDS = {
+    "list": ("history.show", "List the cases in the history, or its sessions."),
+    "log": ("history.log", "Show how a metric of a case went, with a sparkline."),
+    "import": ("history.add", "Add sessions, databases and other tools' results."),
+    "merge": ("history.add", "Join databases, such as those of CI jobs."),
+    "alias": ("history.edit", "Let what was recorded under an old name belong to a new one."),
+    "reset": ("history.edit", "Begin a new epoch of a case: its numbers mean something else from now on."),
+    "prune": ("history.edit", "Remove old sessions."),
+    "export": ("history.show", "Write measurements to a CSV, JSON or Parquet file."),
+    "query": ("history.show", "Ask in SQL; nothing can be changed."),
+    "pull": ("history.remote", "Add what a database in an object store has to the one here."),
+    "push": ("history.remote", "Add what the database here has to one in an object store."),
+}
+
+EPILOG = """\b
+Examples:
+  paceline history log sort wall_s             one metric of one case
+  paceline history import results/             all sessions of a results directory
+  paceline history merge all.db job-*.db       the databases of CI jobs into one
+  paceline history query "SELECT * FROM measurement LIMIT 5"
+  paceline history push s3://bench/benchmark.db
+
+\b
+The database is --db, else PACELINE_DB, else history.url of ./paceline.yaml, else ./benchmark.db:
+a file of SQLite, or postgresql://USER@HOST/DATABASE. 'paceline run' records into it by itself.
+"""
+
+
+@click.group("history", cls=LazyGroup, sources=apart(COMMANDS), epilog=EPILOG)
+def command() -> None:
+    """Look at the results of all sessions, and keep their database."""

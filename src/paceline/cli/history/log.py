@@ -1,0 +1,165 @@
+"""`paceline history log`: how a metric of a case went."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from paceline.cli.completing import complete_case, complete_metric
+from paceline.cli.history.db import db_option, find_cases, json_option, open_database
+from paceline.cli.history.edit import moment_of
+from paceline.cli.output import write
+from paceline.errors import HistoryError
+from paceline.report.format import aligned, quantity, spelled_for, unit_beside, visible
+
+if TYPE_CHECKING:
+    from paceline.history import Point, Series, Store
+
+EPILOG = """\b
+Examples:
+  paceline history log sort wall_s
+  paceline history log 'join*' wall_s --last 5
+  paceline history log sort                    each metric in a line
+  paceline history log sort wall_s --since 2026-11-01 --json
+"""
+
+_BARS = "▁▂▃▄▅▆▇█"
+_PLAIN_BARS = "_.-:=+*#"
+_WIDTH = 60
+
+
+@click.command("log", epilog=EPILOG)
+@click.argument("case", shell_complete=complete_case)
+@click.argument("metric", required=False, shell_complete=complete_metric)
+@db_option
+@click.option("--since", metavar="TIME", help="Only points since this time: 2026-11-01, or 7d, 2w, 3m ago.")
+@click.option(
+    "--last", metavar="N", type=click.IntRange(min=1), default=20, show_default=True, help="Show N points."
+)
+@json_option
+def log_command(
+    case: str, metric: str | None, db: str | None, since: str | None, last: int, as_json: bool
+) -> None:
+    """Print the points of a METRIC of a CASE (names or globs), oldest first; without METRIC a line for each.
+
+    A point's change is that from the one before it. Points before a reset are shown, and not compared.
+    """
+    with open_database(db) as store:
+        cases = find_cases(store, case)
+        metrics = None if metric is None else [metric]
+        found = list(store.iter_series(cases=cases, metrics=metrics, since=moment_of(since), all_epochs=True))
+        if not found:
+            raise HistoryError(_nothing(store, cases, metric, since))
+        if as_json:
+            write(json.dumps([_series_json(series) for series in found], indent=2) + "\n")
+            return
+        lines = _summary(found) if metric is None else _table(store, found, last)
+        for line in lines:
+            write(f"{spelled_for(sys.stdout.encoding, line)}\n")
+
+
+def _nothing(store: "Store", cases: Sequence[str], metric: str | None, since: str | None) -> str:
+    known = ", ".join(store.metrics(cases[0])) or "none"
+    when = f" since {since}" if since else ""
+    return f"no numbers of {metric or 'any metric'} in {cases[0]}{when}; its metrics are: {known}"
+
+
+def _kind(series: "Series") -> tuple[str, ...]:
+    """What series of different epochs have in common."""
+    told = (series.case_key, series.metric, series.unit or "", series.version, series.variant or "")
+    return (*told, series.environment_class)
+
+
+def _summary(found: Sequence["Series"]) -> Iterator[str]:
+    rows = []
+    for _, group in groupby(sorted(found, key=_kind), _kind):
+        newest = list(group)[-1]
+        last = newest.points[-1]
+        value = quantity(last.value, unit_beside(newest.metric, newest.unit))
+        told = (visible(newest.case_key), visible(newest.metric), value, _change(newest.points, -1))
+        rows.append((*told, sparkline(newest.values)))
+    yield from aligned([("case", "metric", "last", "change", ""), *rows])
+
+
+def _table(store: "Store", found: Sequence["Series"], last: int) -> Iterator[str]:
+    for number, (_, group) in enumerate(groupby(sorted(found, key=_kind), _kind)):
+        epochs = list(group)
+        if number:
+            yield ""
+        yield _title(epochs[0])
+        resets = {epoch.at: epoch.why for epoch in store.epochs(epochs[0].case_key)}
+        rows = [row for series in epochs for row in _rows(series, resets)]
+        yield from aligned([("time (UTC)", "revision", "session", "value", "change", ""), *rows[-last:]])
+        yield sparkline([value for series in epochs for value in series.values])
+
+
+def _title(series: "Series") -> str:
+    better = {"lower": "lower is better", "higher": "higher is better"}.get(series.direction or "", "")
+    version = f"version {series.version}" if series.version != "1" else ""
+    told = (version, series.variant or "", better, f"machines {series.environment_class or 'unknown'}")
+    return f"{visible(series.case_key)} {visible(series.metric)} ({', '.join(filter(None, told))})"
+
+
+def _rows(series: "Series", resets: dict[str, str]) -> Iterator[tuple[str, ...]]:
+    began = [f"reset: {visible(why)}" for at, why in sorted(resets.items()) if at <= series.points[0].time]
+    for index, point in enumerate(series.points):
+        notes = [began[-1]] if series.epoch and index == 0 and began else []
+        notes += [point.status.replace("_", " ")] if point.status != "passed" else []
+        source = series.points[index - 1].source_hash if index else point.source_hash
+        notes += ["source changed"] if source != point.source_hash else []
+        yield (
+            *(point.time[:16].replace("T", " "), point.revision[:10], visible(point.session)),
+            *(_value(series, point), _change(series.points, index), ", ".join(notes)),
+        )
+
+
+def _value(series: "Series", point: "Point") -> str:
+    count = f" (of {len(point.samples)})" if len(point.samples) > 1 else ""
+    return quantity(point.value, unit_beside(series.metric, series.unit)) + count
+
+
+def _change(points: Sequence["Point"], index: int) -> str:
+    """How much a value differs from the one before it."""
+    position = index % len(points)
+    before = points[position - 1].value if position else 0.0
+    if not before:
+        return ""
+    change = (points[position].value - before) / abs(before)
+    return f"{change:+.1%}" if abs(change) < 10 else f"{change:+.0e}"
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """The last values as bars, the lowest of them the smallest."""
+    shown = values[-_WIDTH:]
+    low, high = min(shown), max(shown)
+    bars = _BARS if _can_print(_BARS) else _PLAIN_BARS
+    if high == low:
+        return bars[3] * len(shown)
+    # Halves first: the difference of two large numbers of unlike sign may be no number any more.
+    span = high / 2 - low / 2
+    return "".join(bars[min(7, int((value / 2 - low / 2) / span * 8))] for value in shown)
+
+
+def _can_print(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _series_json(series: "Series") -> dict[str, Any]:
+    return {
+        "case": series.case_key,
+        "metric": series.metric,
+        "unit": series.unit,
+        "direction": series.direction,
+        "version": series.version,
+        "variant": series.variant,
+        "environment_class": series.environment_class,
+        "epoch": series.epoch,
+        "points": [{**point._asdict(), "samples": list(point.samples)} for point in series.points],
+    }

@@ -1,0 +1,159 @@
+"""`paceline history list`, `export` and `query`: what is in the database."""
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from paceline.cli.completing import complete_case
+from paceline.cli.history.db import (
+    case_option,
+    count,
+    db_option,
+    find_cases,
+    json_option,
+    metric_option,
+    open_database,
+)
+from paceline.cli.history.edit import moment_of
+from paceline.cli.output import write, write_bytes
+from paceline.report.format import aligned, visible
+
+if TYPE_CHECKING:
+    from paceline.history import Store
+
+_LIST_EPILOG = """\b
+Examples:
+  paceline history list
+  paceline history list 'join*' --json
+  paceline history list --sessions
+"""
+_EXPORT_EPILOG = """\b
+Examples:
+  paceline history export all.parquet
+  paceline history export sort.csv --case sort --metric wall_s --samples
+  paceline history export - --format json --since 2026-11-01 | head
+"""
+_QUERY_EPILOG = """\b
+Examples:
+  paceline history query "SELECT metric, count(*) FROM measurement GROUP BY metric"
+  paceline history query "SELECT name, duration, average_memory FROM test_run" --json
+  echo "SELECT * FROM session" | paceline history query -
+
+\b
+Views: measurement (a row for each metric of each record), sample (every sample), test_run (a row for each record).
+The other tables are in docs/storage.md.
+"""
+
+
+@click.command("list", epilog=_LIST_EPILOG)
+@click.argument("pattern", required=False, shell_complete=complete_case)
+@click.option("--sessions", is_flag=True, help="List sessions, newest first, instead of cases.")
+@db_option
+@json_option
+def list_command(pattern: str | None, sessions: bool, db: str | None, as_json: bool) -> None:
+    """List the cases (of a name or glob PATTERN) with the number of their records and the last of them."""
+    if sessions and pattern:
+        raise click.UsageError("PATTERN chooses cases, not --sessions")
+    with open_database(db) as store:
+        rows = list(_session_rows(store) if sessions else _case_rows(store, pattern))
+        if as_json:
+            write(json.dumps(rows, indent=2) + "\n")
+        elif rows:
+            cells = [[visible(str(value)) for value in row.values()] for row in rows]
+            _print([[name.replace("_", " ") for name in rows[0]], *cells])
+        else:
+            write(f"nothing in {store.database.target} yet\n")
+
+
+def _case_rows(store: "Store", pattern: str | None) -> Iterator[dict[str, Any]]:
+    wanted = None if pattern is None else set(find_cases(store, pattern))
+    for key, records, metrics, last in store.case_counts():
+        if wanted is None or key in wanted:
+            yield {"case": key, "records": records, "metrics": metrics, "last": last}
+
+
+def _session_rows(store: "Store") -> Iterator[dict[str, Any]]:
+    counts = store.record_counts()
+    for info in store.sessions():
+        yield {
+            **{"session": info.name, "started": info.started_at, "tool": info.tool},
+            **{"records": counts.get(info.id, 0), "revision": info.revision[:10], "id": info.id},
+        }
+
+
+def _print(rows: Sequence[Sequence[str]]) -> None:
+    for line in aligned(rows):
+        write(f"{line}\n")
+
+
+@click.command("export", epilog=_EXPORT_EPILOG)
+@click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
+@click.option(
+    "--format", "format_", type=click.Choice(["csv", "json", "parquet"]), help="By default the file's ending."
+)
+@case_option
+@metric_option
+@click.option("--since", metavar="TIME", help="Only records since this time: 2026-11-01, or 7d, 2w, 3m ago.")
+@click.option("--samples", is_flag=True, help="A row for each sample, instead of each metric of each record.")
+@db_option
+def export_command(
+    path: Path,
+    format_: str | None,
+    cases: tuple[str, ...],
+    metrics: tuple[str, ...],
+    since: str | None,
+    samples: bool,
+    db: str | None,
+) -> None:
+    """Write measurements to a FILE; '-' is standard output."""
+    from paceline.history.export import format_of, text_of
+
+    with open_database(db) as store:
+        wanted: dict[str, Any] = {"cases": cases or None, "metrics": metrics or None}
+        wanted |= {"since": moment_of(since), "samples": samples}
+        if str(path) != "-":
+            rows = store.export(path, format_, **wanted)
+            write(f"{visible(str(path))}: {count(rows, 'row')}\n")
+            return
+        for part in text_of(store.export_rows(**wanted), format_of(path, format_ or "csv")):
+            write_bytes(part)
+
+
+@click.command("query", epilog=_QUERY_EPILOG)
+@click.argument("sql", metavar="SQL")
+@click.option("--limit", metavar="N", type=click.IntRange(min=1), help="At most N rows.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0.001),
+    default=60.0,
+    show_default=True,
+    help="Give up on the answer after this time.",
+)
+@db_option
+@json_option
+def query_command(sql: str, limit: int | None, timeout_s: float, db: str | None, as_json: bool) -> None:
+    """Print the answer to one SQL statement; '-' reads it from standard input. Nothing can be changed."""
+    with open_database(db) as store:
+        text = sys.stdin.read() if sql == "-" else sql
+        names, rows = store.query(text, timeout_s=timeout_s, limit=limit)
+    if as_json:
+        from paceline.record.codec import dump
+
+        named = [dict(zip(names, map(_plain, row), strict=True)) for row in rows]
+        write_bytes(dump(named, pretty=True) + b"\n")
+    else:
+        _print([names, *([_cell(value) for value in row] for row in rows)])
+
+
+def _plain(value: Any) -> Any:
+    return value.hex() if isinstance(value, bytes) else value
+
+
+def _cell(value: Any) -> str:
+    return "" if value is None else visible(str(_plain(value)))

@@ -1,0 +1,1 @@
+"""A good and a bad end in, the culprit between them out, with how sure that is."""

@@ -1,0 +1,292 @@
+"""The history: every record of every session, in one database."""
+
+# ruff: noqa: S608 - only names of our own are put into statements, never values
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+from paceline.errors import HistoryError
+from paceline.history.export import export_rows, format_of, write_export
+from paceline.history.findings import StoredFinding, add_verdict, find_finding, read_findings
+from paceline.history.series import Column, Epoch, Series
+from paceline.history.session_info import Added, SessionInfo
+from paceline.history.store import changes
+from paceline.history.store.database import Database, Row, chunks, connect
+from paceline.history.store.entries import Entry, to_entry, to_record
+from paceline.history.store.environments import StoredEnvironment, to_stored
+from paceline.history.store.merge import merge_into, opened_source
+from paceline.history.store.migrate import ensure_schema
+from paceline.history.store.names import matcher, read_names
+from paceline.history.store.prune import Pruned, prune, vacuum
+from paceline.history.store.query import TIMEOUT_S, Answer, query
+from paceline.history.store.reader import Reader, Wanted, since_text
+from paceline.history.store.sessions import (
+    environment_data,
+    find_session,
+    read_entries,
+    read_environment,
+    read_environments,
+    read_sessions,
+)
+from paceline.history.store.writer import Rule, Writer
+from paceline.history.urls import parse_target
+from paceline.model import Record, State
+
+AS_FILES_SAY = Rule(replaces=lambda entry, stored: True, chosen=lambda new, old: new)
+"""A session's files are the truth: what they say now replaces what they said."""
+
+CHUNK = 1000
+"""Records of one transaction: of a longer call, others see a part before it is done."""
+
+
+def open_store(url: str | Path, *, create: bool = True, read_only: bool = False) -> "Store":
+    """The history at a file or URL, created or brought to the newest schema if need be."""
+    database = connect(parse_target(url), create=create, read_only=read_only)
+    try:
+        ensure_schema(database)
+    except BaseException:
+        database.close()
+        raise
+    return Store(database)
+
+
+class Store:
+    """A history that is open; used by one thread, closed by `with`."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self._reader = Reader(database)
+        self._writer = Writer(database)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.database.close()
+
+    def add(self, session: SessionInfo, environment: Mapping[str, Any], records: Iterable[Record]) -> Added:
+        """Add a session's records; one that is there already stays, one that has changed since is replaced."""
+        described = to_stored(environment)
+        entries = (to_entry(record, session) for record in records)
+        return self._write(session, {described.ident: described}, entries)
+
+    def _write(
+        self, session: SessionInfo, environments: Mapping[str, StoredEnvironment], entries: Iterable[Entry]
+    ) -> Added:
+        added = Added()
+        written = False
+        for chunk in chunks(entries, CHUNK):
+            added += self._writer.write(session, environments, chunk, AS_FILES_SAY)
+            written = True
+        return added if written else self._writer.write(session, environments, (), AS_FILES_SAY)
+
+    def series(
+        self,
+        case: str,
+        metric: str,
+        *,
+        since: str | None = None,
+        environment_class: str | None = None,
+        all_epochs: bool = False,
+    ) -> list[Series]:
+        """The series of one metric of a case: one for each version, variant, class of machines (and epoch)."""
+        wanted = Wanted(None, since_text(since), environment_class, all_epochs)
+        return self._reader.series(case, metric, wanted)
+
+    def iter_series(
+        self,
+        *,
+        cases: Iterable[str] | None = None,
+        metrics: Sequence[str] | None = None,
+        since: str | None = None,
+        all_epochs: bool = False,
+        judged_only: bool = False,
+    ) -> Iterator[Series]:
+        """All series whose case and metric match one of the names or globs, in the order of the names.
+
+        `judged_only`: of metrics that have a direction.
+        """
+        wanted = Wanted(metrics, since_text(since), None, all_epochs, judged_only)
+        return self._reader.iter_series(cases, wanted)
+
+    def iter_columns(self, *, cases: Iterable[str] | None = None) -> Iterator[Column]:
+        """The series of all metrics that have a direction, in half the time that their points take."""
+        return self._reader.iter_columns(cases, Wanted(judged_only=True))
+
+    def cases(self, pattern: str | None = None) -> list[str]:
+        """The names that the cases with records go by, sorted."""
+        matches = matcher(None if pattern is None else [pattern]).fullmatch
+        select = "SELECT key FROM \"case\" c WHERE kind = 'entry' AND EXISTS (SELECT 1 FROM record r WHERE r.case_id = c.id)"  # noqa: E501
+        with self.database.reading():
+            names = read_names(self.database)
+            keys = {names.current(key) for (key,) in self.database.rows(select)}
+        return sorted(key for key in keys if key == pattern or matches(key))
+
+    def case_counts(self) -> list[tuple[str, int, int, str]]:
+        """Each case that has records: its name, how many it has, how many metrics, and when the last began."""
+        select = """
+SELECT c.key, count(*), (SELECT count(*) FROM series d WHERE d.case_id = c.id), max(r.started_at)
+FROM "case" c JOIN record r ON r.case_id = c.id WHERE c.kind = 'entry' GROUP BY c.id, c.key"""
+        with self.database.reading():
+            names = read_names(self.database)
+            rows = self.database.rows(select)
+        counts: dict[str, tuple[int, int, str]] = {}
+        for key, records, metrics, last in rows:
+            known = counts.get(names.current(key), (0, 0, ""))
+            told = known[0] + int(records), max(known[1], int(metrics)), max(known[2], last)
+            counts[names.current(key)] = told
+        return [(key, *counts[key]) for key in sorted(counts)]
+
+    def record_counts(self) -> dict[str, int]:
+        """How many records each session has, by its id."""
+        select = "SELECT s.ident, count(*) FROM session s JOIN record r ON r.session_id = s.id GROUP BY s.id, s.ident"
+        with self.database.reading():
+            return {bytes(ident).hex(): int(count) for ident, count in self.database.rows(select)}
+
+    def metrics(self, case: str) -> list[str]:
+        """The names of a case's metrics, sorted."""
+        with self.database.reading():
+            keys = read_names(self.database).all_of(case)
+            marks = ", ".join("?" * len(keys))
+            select = f'SELECT DISTINCT d.name FROM series d JOIN "case" c ON c.id = d.case_id WHERE c.key IN ({marks})'
+            return sorted(name for (name,) in self.database.rows(select, keys))
+
+    def sessions(self, limit: int | None = None, since: str | None = None) -> list[SessionInfo]:
+        """Sessions, newest first."""
+        with self.database.reading():
+            return read_sessions(self.database, limit=limit, since=since_text(since))
+
+    def session(self, wanted: str) -> SessionInfo | None:
+        """The session of that id, or the newest of that name."""
+        with self.database.reading():
+            return find_session(self.database, wanted)
+
+    def records(self, session: SessionInfo | str) -> list[Record]:
+        """All records of a session, every attempt, as far as the history keeps them."""
+        info = self._known(session)
+        with self.database.reading():
+            return [to_record(entry, info) for entry in read_entries(self.database, info.id)]
+
+    def environments(self, session: SessionInfo | str) -> list[Mapping[str, Any]]:
+        """Where a session's records were made."""
+        info = self._known(session)
+        with self.database.reading():
+            return list(map(environment_data, read_environments(self.database, info.id).values()))
+
+    def environment(self, ident: str) -> Mapping[str, Any] | None:
+        """What is known of an environment, its packages included; None if nothing is."""
+        with self.database.reading():
+            found = read_environment(self.database, ident)
+        return None if found is None or found.data is None else environment_data(found)
+
+    def findings(self, *, withdrawn: bool = False) -> list[StoredFinding]:
+        """All that was found in the series, oldest change first; also what the detector does not see any more."""
+        with self.database.reading():
+            return read_findings(self.database, withdrawn=withdrawn)
+
+    def finding(self, wanted: str) -> StoredFinding:
+        """The finding of that id, or of the only id that begins so."""
+        with self.database.reading():
+            return find_finding(self.database, wanted)
+
+    def say(self, finding: str, state: State, *, why: str, who: str) -> StoredFinding:
+        """Store a human's word about a finding."""
+        return add_verdict(self.database, finding, state, why, who)
+
+    def size(self) -> Added:
+        """How many records and samples there are in all."""
+        with self.database.reading():
+            ((records,),) = self.database.rows("SELECT count(*) FROM record")
+            ((samples,),) = self.database.rows("SELECT sum(sample_count) FROM metric")
+        return Added(records=int(records), samples=int(samples or 0))
+
+    def alias(self, old: str, new: str) -> None:
+        """Let what was recorded under the old name of a case, or of all cases of an entry, belong to the new one."""
+        changes.add_alias(self.database, old, new)
+
+    def remove_alias(self, old: str) -> bool:
+        """Take a rename back; whether there was one."""
+        return changes.remove_alias(self.database, old)
+
+    def aliases(self) -> dict[str, str]:
+        """All renames: old name → new name."""
+        with self.database.reading():
+            return {old: new for old, new, _ in changes.read_aliases(self.database)}
+
+    def reset(self, case: str, why: str, at: str | None = None) -> str:
+        """Begin a new epoch of a case, now or at a time: older points stay and are not compared any more."""
+        return changes.add_reset(self.database, case, why, at)
+
+    def epochs(self, case: str | None = None) -> list[Epoch]:
+        """The resets of a case under any of its names, or of all cases, oldest first."""
+        with self.database.reading():
+            names = read_names(self.database)
+            resets = changes.read_resets(self.database)
+        wanted = None if case is None else {names.current(case), names.current(case).partition("[")[0]}
+        found = (Epoch(case_key=names.current(key), at=at, why=why) for _, key, at, why, _ in resets)
+        return [epoch for epoch in found if wanted is None or epoch.case_key in wanted]
+
+    def prune(
+        self,
+        *,
+        older_than: str | None = None,
+        keep: int | None = None,
+        sessions: Sequence[str] = (),
+        dry_run: bool = False,
+    ) -> Pruned:
+        """Remove sessions: those begun before a time, all but the newest `keep`, or those named."""
+        return prune(self.database, older_than=older_than, keep=keep, sessions=sessions, dry_run=dry_run)
+
+    def vacuum(self) -> None:
+        """Give the room of removed rows back to the disk."""
+        vacuum(self.database)
+
+    def merge_from(self, url: str | Path) -> Added:
+        """Add all that another history has; it is left as it is."""
+        with opened_source(url) as source:
+            return merge_into(self.database, self._writer, source)
+
+    def export(
+        self,
+        path: Path,
+        format: str | None = None,
+        *,
+        cases: Sequence[str] | None = None,
+        metrics: Sequence[str] | None = None,
+        since: str | None = None,
+        samples: bool = False,
+    ) -> int:
+        """Write measurements, or every sample, to a CSV, JSON or Parquet file; how many rows."""
+        rows = self.export_rows(cases=cases, metrics=metrics, since=since, samples=samples)
+        return write_export(rows, path, format_of(path, format))
+
+    def export_rows(
+        self,
+        *,
+        cases: Sequence[str] | None = None,
+        metrics: Sequence[str] | None = None,
+        since: str | None = None,
+        samples: bool = False,
+    ) -> Iterator[Row]:
+        """The rows of an export, in the order of `export.COLUMNS`."""
+        return export_rows(
+            self.database, cases=cases, metrics=metrics, since=since_text(since), samples=samples
+        )
+
+    def query(self, sql: str, *, timeout_s: float = TIMEOUT_S, limit: int | None = None) -> Answer:
+        """The columns and rows of one SQL statement that can only read."""
+        return query(self.database.target, sql, timeout_s=timeout_s, limit=limit)
+
+    def _known(self, session: SessionInfo | str) -> SessionInfo:
+        if isinstance(session, SessionInfo):
+            return session
+        found = self.session(session)
+        if found is None:
+            raise HistoryError(
+                f"no session {session!r} in {self.database.target}: 'paceline history list' shows those there are"
+            )
+        return found

@@ -1,0 +1,297 @@
+"""Entries into rows: everything is looked up by what it is, so that writing it twice changes nothing."""
+
+# ruff: noqa: S608 - only names of our own are put into statements, never values
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from paceline.history.session_info import Added, SessionInfo
+from paceline.history.store import schema
+from paceline.history.store.database import Database
+from paceline.history.store.entries import Entry, StoredCase, StoredMetric, clean, digest_of, json_text, utc
+from paceline.history.store.environments import StoredEnvironment, stub
+from paceline.history.store.pending import PendingRows
+
+_FEW = 16
+"""Up to how many entries each is looked up by itself, instead of all of its session."""
+
+_SESSION_FIELDS = (
+    *("name", "kind", "started_at", "revision", "branch", "commit_time", "directory", "ci_run_url", "tool"),
+    "meta",
+)
+
+Stored = tuple[int, int, str]
+"""Of a record that is there already: its number, digest and start."""
+
+
+class Rule(NamedTuple):
+    """What holds when something is there already and is told differently."""
+
+    replaces: Callable[[Entry, Stored], bool]
+    chosen: Callable[[str, str], str]
+    """Of a session's field: what is told now, what is stored."""
+
+
+class Writer:
+    """Writes into one database; knows the numbers of cases and series, which no one ever removes."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._cases: dict[tuple[str, ...], int] = {}
+        self._series: dict[int, dict[tuple[str, str], tuple[int, str]]] = {}
+
+    def write(
+        self,
+        session: SessionInfo,
+        environments: Mapping[str, StoredEnvironment],
+        entries: Sequence[Entry],
+        rule: Rule,
+    ) -> Added:
+        """One transaction: all entries of a session that are new, or that replace what is there."""
+        try:
+            with self._database.writing():
+                return self._write(session, environments, _last_of_each(entries), rule)
+        except BaseException:
+            self._forget()  # numbers given out in a transaction that never was
+            raise
+
+    def _forget(self) -> None:
+        self._cases.clear()
+        self._series.clear()
+
+    def _write(
+        self,
+        session: SessionInfo,
+        environments: Mapping[str, StoredEnvironment],
+        entries: Sequence[Entry],
+        rule: Rule,
+    ) -> Added:
+        pending = PendingRows(self._database)
+        session_id, is_new = self._session(session, rule, pending)
+        cases = [self._case(entry.case, pending) for entry in entries]
+        stored = {} if is_new else self._stored(session_id, entries, cases)
+        batch = _Batch(self._database, pending, environments)
+        known = 0
+        for entry, case_id in zip(entries, cases, strict=True):
+            old = stored.get((case_id, entry.attempt))
+            if old is not None and (old[1] == entry.digest or not rule.replaces(entry, old)):
+                known += 1
+                continue
+            if old is not None:
+                self._remove(old[0], case_id)
+            metric_ids = self._metric_ids(case_id, entry, pending)
+            batch.add(entry, old[0] if old else None, session_id, case_id, metric_ids)
+        pending.insert()
+        return Added(records=batch.records, samples=batch.samples, known=known)
+
+    def _session(self, session: SessionInfo, rule: Rule, pending: PendingRows) -> tuple[int, bool]:
+        """The session's number, and whether it is new."""
+        database = self._database
+        ident = UUID(session.id).bytes
+        given = session_values(session)
+        columns = ", ".join(_SESSION_FIELDS)
+        found = database.rows(f"SELECT id, {columns} FROM session WHERE ident = ?", (ident,))
+        if not found:
+            number = pending.number(schema.session)
+            pending.add(schema.session, (number, ident, *given))
+            return number, True
+        number, *stored = found[0]
+        told = [
+            rule.chosen(new, old) if new and old else new or old
+            for new, old in zip(given, stored, strict=True)
+        ]
+        if told != stored:
+            values = ", ".join(f"{name} = ?" for name in _SESSION_FIELDS)
+            database.rows(f"UPDATE session SET {values} WHERE id = ?", (*told, number))
+        return number, False
+
+    def _case(self, case: StoredCase, pending: PendingRows) -> int:
+        identity = case[:4]
+        number = self._cases.get(identity)
+        if number is None:
+            number = self._find_case(case, pending)
+            self._cases[identity] = number
+        return number
+
+    def _find_case(self, case: StoredCase, pending: PendingRows) -> int:
+        where = "key = ? AND variant = ? AND version = ? AND kind = ?"
+        found = self._database.rows(f'SELECT id FROM "case" WHERE {where}', case[:4])
+        if found:
+            return int(found[0][0])
+        number = pending.number(schema.case)
+        pending.add(schema.case, (number, *case))
+        self._series[number] = {}
+        return number
+
+    def _stored(
+        self, session_id: int, entries: Sequence[Entry], cases: Sequence[int]
+    ) -> dict[tuple[int, int], Stored]:
+        """The records of the session that are there, by case and attempt."""
+        select = "SELECT case_id, attempt, id, digest, started_at FROM record WHERE session_id = ?"
+        if len(entries) > _FEW:
+            rows = self._database.rows(select, (session_id,))
+        else:
+            one = f"{select} AND case_id = ? AND attempt = ?"
+            keys = [(session_id, case, entry.attempt) for entry, case in zip(entries, cases, strict=True)]
+            rows = [row for key in keys for row in self._database.rows(one, key)]
+        return {(row[0], row[1]): (row[2], row[3], row[4]) for row in rows}
+
+    def _metric_ids(self, case_id: int, entry: Entry, pending: PendingRows) -> list[int]:
+        known = self._series.get(case_id)
+        if known is None:
+            known = self._find_series(case_id)
+        found = [known.get((metric.name, metric.unit)) for metric in entry.metrics]
+        return [
+            one[0]
+            if one and one[1] == metric.direction
+            else self._tell_series(case_id, metric, known, pending)
+            for one, metric in zip(found, entry.metrics, strict=True)
+        ]
+
+    def _find_series(self, case_id: int) -> dict[tuple[str, str], tuple[int, str]]:
+        select = "SELECT name, unit, id, direction FROM series WHERE case_id = ?"
+        rows = self._database.rows(select, (case_id,))
+        found = {(name, unit): (number, direction) for name, unit, number, direction in rows}
+        self._series[case_id] = found
+        return found
+
+    def _tell_series(
+        self,
+        case_id: int,
+        metric: StoredMetric,
+        known: dict[tuple[str, str], tuple[int, str]],
+        pending: PendingRows,
+    ) -> int:
+        """Make a series, or tell it which way is better now."""
+        identity = metric.name, metric.unit
+        if identity in known:
+            number = known[identity][0]
+            if metric.direction:
+                pending.insert()  # It may be a series that was made just now.
+                self._database.rows(
+                    "UPDATE series SET direction = ? WHERE id = ?", (metric.direction, number)
+                )
+        else:
+            number = pending.number(schema.series)
+            pending.add(schema.series, (number, case_id, *identity, metric.direction))
+        if identity not in known or metric.direction:
+            known[identity] = number, metric.direction
+        return number
+
+    def _remove(self, record_id: int, case_id: int) -> None:
+        remove_metrics(self._database, [(case_id, record_id)])
+        self._database.rows("DELETE FROM record WHERE id = ?", (record_id,))
+
+
+def remove_metrics(database: Database, records: Sequence[tuple[int, int]]) -> None:
+    """Remove the metrics of records, given as (case, record): they are ordered by series, and cases know theirs."""
+    for table in ("metric", "repeated_sample"):
+        of_case = "SELECT id FROM series WHERE case_id = ?"
+        database.many(
+            f"DELETE FROM {table} WHERE series_id IN ({of_case}) AND record_id = ?",
+            records,
+        )
+
+
+def session_values(session: SessionInfo) -> tuple[str | None, ...]:
+    """A session's values in the order of its columns, without its id."""
+    texts = (session.revision, session.branch, session.commit_time, session.directory, session.ci_run_url)
+    return (
+        clean(session.name),
+        clean(session.kind),
+        utc(session.started_at),
+        *map(clean, texts),
+        clean(session.tool),
+        json_text(session.meta) if session.meta else None,
+    )
+
+
+def _last_of_each(entries: Sequence[Entry]) -> list[Entry]:
+    return list({entry.ident: entry for entry in entries}.values())
+
+
+class _Batch:
+    """The records of one transaction."""
+
+    def __init__(
+        self, database: Database, pending: PendingRows, environments: Mapping[str, StoredEnvironment]
+    ) -> None:
+        self._database = database
+        self._pending = pending
+        self._environments = environments
+        self._environment_ids: dict[str, int] = {}
+        self._setting_ids: dict[str, int] = {}
+        self._source_ids: dict[tuple[str, str | None], int] = {}
+        self.records = self.samples = 0
+
+    def add(
+        self, entry: Entry, number: int | None, session_id: int, case_id: int, metric_ids: Sequence[int]
+    ) -> None:
+        number = number or self._pending.number(schema.record)
+        numbers = (session_id, case_id, self._environment(entry.environment), self._setting(entry.setting))
+        source_id = self._source(entry.source) if entry.source else None
+        told = (*entry[3:8], entry.reason, entry.outcome, entry.digest, source_id)
+        self._pending.add(schema.record, (number, entry.ident, *numbers, *told))
+        self.records += 1
+        metrics, samples = self._pending.of(schema.metric), self._pending.of(schema.repeated_sample)
+        for series_id, metric in zip(metric_ids, entry.metrics, strict=True):
+            metrics.append((series_id, number, metric.value, metric.text, metric.sample_count))
+            self.samples += metric.sample_count
+            if metric.samples:
+                places = enumerate(metric.samples)
+                samples += [(series_id, number, place, *sample) for place, sample in places]
+
+    def _environment(self, ident: str) -> int:
+        if ident not in self._environment_ids:
+            self._environment_ids[ident] = self._write_environment(self._described(ident))
+        return self._environment_ids[ident]
+
+    def _described(self, ident: str) -> StoredEnvironment:
+        """What is known of an environment: by its id, or as that of the session for records that name none."""
+        first = next(iter(self._environments.values()))
+        found = self._environments.get(ident) if ident else first
+        return found or stub(ident, first)
+
+    def _setting(self, data: str) -> int:
+        if data not in self._setting_ids:
+            self._setting_ids[data] = self._find_or_insert_setting(data)
+        return self._setting_ids[data]
+
+    def _find_or_insert_setting(self, data: str) -> int:
+        digest = digest_of(data)
+        found = self._database.rows("SELECT id FROM setting WHERE digest = ?", (digest,))
+        if found:
+            return int(found[0][0])
+        number = self._pending.number(schema.setting)
+        self._pending.add(schema.setting, (number, digest, data))
+        return number
+
+    def _source(self, source: tuple[str, str | None]) -> int:
+        if source not in self._source_ids:
+            self._source_ids[source] = self._find_or_insert_source(*source)
+        return self._source_ids[source]
+
+    def _find_or_insert_source(self, hash_: str, text: str | None) -> int:
+        found = self._database.rows("SELECT id, text FROM source WHERE hash = ?", (hash_,))
+        if not found:
+            number = self._pending.number(schema.source)
+            self._database.insert(schema.source, [(number, hash_, text)])
+            return number
+        number, known = found[0]
+        if known is None and text is not None:
+            self._database.rows("UPDATE source SET text = ? WHERE id = ?", (text, number))
+        return int(number)
+
+    def _write_environment(self, environment: StoredEnvironment) -> int:
+        """The environment's number; one that was only known by its id is described once somebody does."""
+        database = self._database
+        found = database.rows("SELECT id, data FROM environment WHERE ident = ?", (environment.ident,))
+        if found and (found[0][1] is not None or environment.data is None):
+            return int(found[0][0])
+        number = int(found[0][0]) if found else self._pending.number(schema.environment)
+        if found:
+            database.rows("DELETE FROM environment WHERE id = ?", (number,))
+        database.insert(schema.environment, [(number, *environment[:6])])
+        database.insert(schema.package, [(number, *package) for package in environment.packages])
+        return number

@@ -1,0 +1,1 @@
+"""A Dask cluster in, what its scheduler and workers used out."""

@@ -1,0 +1,204 @@
+"""Collectors of a Dask cluster's figures: started and stopped around a region, read by the client that was given.
+
+Everything goes through the client, so a local cluster and a scheduler at an address are the same.
+"""
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
+
+import cloudpickle  # type: ignore[import-untyped]
+
+from paceline.pytest_plugin.dask import cluster_side as cluster_side
+from paceline.pytest_plugin.guarding import FAILURES
+
+cloudpickle.register_pickle_by_value(cluster_side)
+
+T = TypeVar("T")
+
+PATIENCE_S = 60.0
+"""How long a cluster may take to answer: a worker that is stuck must not hang the suite."""
+INTERVAL_S = 0.02
+
+_SUMS = (
+    "compute_time",
+    "compute_cpu_time",
+    "transfer_time",
+    "disk_spill_time",
+    "disk_spill_bytes",
+    "serializing_time",
+    "shuffle_disk_time",
+)
+_SPILL = frozenset({"disk-read", "disk-write"})
+_SERIALISE = frozenset({"serialize", "deserialize", "compress", "decompress"})
+_NOT_COMPUTING = frozenset({"executor", "memory-read", "other", "cancelled", "failed"}) | _SPILL | _SERIALISE
+
+
+class Collector(Protocol):
+    """Something that watches a cluster; `stop` gives metrics and what has to be said of them."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> tuple[Mapping[str, float], Iterable[str]]: ...
+
+
+def within(call: Callable[[], T]) -> T:
+    """The result of a call into the cluster, or `TimeoutError` if it takes too long."""
+    results: list[T] = []
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            results.append(call())
+        except FAILURES as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="paceline-dask", daemon=True)
+    thread.start()
+    thread.join(PATIENCE_S)
+    if errors:
+        raise errors[0]
+    if not results:
+        raise TimeoutError(f"the cluster does not answer within {PATIENCE_S:.0f} s")
+    return results[0]
+
+
+class MemoryCollector:
+    """Memory of the workers: the average of their sum, the sum of their peaks, and the highest sum that was sampled.
+
+    The kernel keeps each process's peak, so a spike between two samples counts. Peaks of different workers need not
+    fall together: the sum of peaks is what the cluster must have, and never less than the highest sum.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._name = f"paceline-memory-{uuid.uuid4().hex}"
+        self._present: frozenset[str] = frozenset()
+
+    def start(self) -> None:
+        watch = cluster_side.MemoryWatch(INTERVAL_S)
+        told = within(lambda: self._client.register_plugin(watch, name=self._name))
+        self._present = frozenset(told)
+
+    def stop(self) -> tuple[Mapping[str, float], Iterable[str]]:
+        try:
+            found = within(lambda: self._client.run(cluster_side.stop_watch, self._name, on_error="ignore"))
+        finally:
+            within(lambda: self._client.unregister_worker_plugin(self._name))
+        gone = len(self._present - frozenset(found))
+        warnings = [f"memory of {gone} worker(s) that left is not counted"] if gone else []
+        if not found:
+            return {}, [*warnings, "no worker told of its memory"]
+        return sum_memory(found.values()), warnings
+
+
+def sum_memory(readings: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """The figures of all processes; workers that are threads of one process count once."""
+    processes = {tuple(reading["process"]): reading for reading in readings}.values()
+    spans = [reading["samples"][-1][0] - reading["samples"][0][0] for reading in processes]
+    longest_s = max(*spans, 1e-9)
+    sampled = highest_sum([reading["samples"] for reading in processes])
+    peaks = [
+        max(reading["peak_bytes"] or 0, *(value for _, value in reading["samples"])) for reading in processes
+    ]
+    return {
+        "average_memory": sum(reading["byte_seconds"] for reading in processes) / longest_s,
+        "peak_memory": sum(peaks),
+        "peak_memory_sampled": sampled,
+    }
+
+
+def highest_sum(curves: Iterable[Iterable[tuple[float, int]]]) -> int:
+    """The most that curves come to together; each keeps a value until its next one."""
+    steps = sorted((moment, place, value) for place, curve in enumerate(curves) for moment, value in curve)
+    current: dict[int, int] = {}
+    highest = 0
+    for _, place, value in steps:
+        current[place] = value
+        highest = max(highest, sum(current.values()))
+    return highest
+
+
+class DurationCollector:
+    """What the workers spent their time on, by the difference of what the scheduler has summed up."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._before: Mapping[Any, float] = {}
+
+    def start(self) -> None:
+        self._before = self._read()
+
+    def stop(self) -> tuple[Mapping[str, float], Iterable[str]]:
+        after = self._read()
+        changes = {key: value - self._before.get(key, 0) for key, value in after.items()}
+        lost = any(value < -1e-9 for value in changes.values())
+        warnings = ["the scheduler was restarted: task durations are not complete"] if lost else []
+        return classify(changes), warnings
+
+    def _read(self) -> Mapping[Any, float]:
+        answers = within(lambda: self._client.run(cluster_side.send_metrics, on_error="return"))
+        if any(isinstance(answer, BaseException) for answer in answers.values()):
+            time.sleep(2 * heartbeat_s(len(answers)))  # Then they arrive when they do.
+        found: Mapping[Any, float] = within(
+            lambda: self._client.run_on_scheduler(cluster_side.read_activities)
+        )
+        return found
+
+
+def heartbeat_s(workers: int) -> float:
+    """How often workers report by themselves: less often the more they are."""
+    return 0.5 if workers <= 10 else 1 if workers < 50 else 2 if workers < 200 else workers / 200 + 1
+
+
+def classify(changes: Mapping[Any, float]) -> dict[str, float]:
+    """Dask's activities in a few sums of seconds, and the bytes that were spilled.
+
+    Shuffles tell what they do in the foreground a second time under `p2p`; it is the `execute` entries that count.
+    """
+    found = dict.fromkeys(_SUMS, 0.0)
+    for key, value in changes.items():
+        if isinstance(key, tuple) and len(key) >= 3 and value > 0:
+            context, activity, unit = key[0], key[-2], key[-1]
+            for name in _sums_of(context, key[1], str(activity), unit):
+                found[name] += value
+    return found
+
+
+def _sums_of(context: str, place: Any, activity: str, unit: str) -> tuple[str, ...]:
+    if context == "p2p" and place == "foreground":
+        return ()
+    if unit == "bytes":
+        return ("disk_spill_bytes",) if activity in _SPILL and context != "p2p" else ()
+    if unit != "seconds":
+        return ()
+    if activity in _SERIALISE:
+        return ("serializing_time",)
+    if activity in _SPILL:
+        return ("shuffle_disk_time" if context == "p2p" else "disk_spill_time",)
+    if (context, activity) in (("gather-dep", "network"), ("p2p", "send")):
+        return ("transfer_time",)
+    if context != "execute" or activity in _NOT_COMPUTING:
+        return ()
+    on_cpu = activity.endswith("-cpu")
+    return ("compute_time", "compute_cpu_time") if on_cpu else ("compute_time",)
+
+
+class SchedulerCollector:
+    """CPU and memory of the scheduler, and how long event loops were held up."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self._mark = 0
+
+    def start(self) -> None:
+        self._mark = within(lambda: self._client.run_on_scheduler(cluster_side.mark_scheduler))
+        within(lambda: self._client.run(cluster_side.forget_ticks, on_error="ignore"))
+
+    def stop(self) -> tuple[Mapping[str, float], Iterable[str]]:
+        ticks = within(lambda: self._client.run(cluster_side.longest_tick, on_error="ignore"))
+        seen = within(lambda: self._client.run_on_scheduler(cluster_side.read_scheduler, self._mark))
+        longest = {"worker_max_tick": max(ticks.values())} if ticks else {}
+        return {**seen, **longest}, ()

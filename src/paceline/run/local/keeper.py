@@ -1,0 +1,132 @@
+"""A process between a parent and its worker: when either ends, by whatever means, all below the worker ends too.
+
+The keeper holds one end of a pipe that the parent holds the other end of, and is the sub-reaper of all that the worker
+starts. It imports little and forks at once: the worker goes on with a clean interpreter, the keeper only waits.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import select
+import signal
+import sys
+
+from paceline.run.local.tree import descendants, kill_all
+from paceline.run.local.warden import become_subreaper
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from paceline.run.local.outlet import Outlet
+
+PR_SET_PDEATHSIG = 1
+_LOOK_S = 1.0
+
+
+def keep(
+    run: Callable[[], int],
+    life_fd: int,
+    worker_fds: tuple[int, ...],
+    *,
+    outlet: Outlet,
+    sheltered: bool = False,
+) -> None:
+    """Fork: the child runs `run` and exits with what it gives; this process keeps it, and ends as it ended.
+
+    What the child prints goes through `outlet`. `sheltered`, the keeper is a child that outlives this process: Ray
+    kills the children of a worker before it.
+    """
+    if sheltered and (child := os.fork()):
+        outlet.leave()
+        for fd in (life_fd, outlet.read_fd, *worker_fds):
+            os.close(fd)
+        _end_like(os.waitpid(child, 0)[1])
+    become_subreaper()
+    keeper = os.getpid()
+    child = os.fork()
+    if child == 0:
+        os.close(life_fd)
+        outlet.take()
+        _die_with_parent(keeper)
+        os._exit(run())
+    outlet.leave()
+    for fd in worker_fds:
+        os.close(fd)
+    status = _wait(child, life_fd, outlet)
+    _end_all()
+    while outlet.pump():  # all who could print are gone
+        pass
+    _end_like(status)
+
+
+def _die_with_parent(parent: int) -> None:
+    """The kernel ends this process if the keeper dies, which nobody but the kernel's out-of-memory killer does."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+def _wait(child: int, life_fd: int, outlet: Outlet) -> int:
+    """How the child ended; none of its doing if the parent went first or let go of it."""
+    wake, wake_end = os.pipe()
+    os.set_blocking(wake, False)
+    os.set_blocking(wake_end, False)
+    signal.signal(signal.SIGCHLD, lambda _signum, _frame: None)
+    signal.set_wakeup_fd(wake_end, warn_on_full_buffer=False)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the parent decides, and tells by the pipe
+    poll = select.poll()
+    poll.register(life_fd, select.POLLIN)
+    poll.register(wake, select.POLLIN)
+    poll.register(outlet.read_fd, select.POLLIN)
+    while True:
+        status = _reap(child)
+        if status is not None:
+            return status
+        for fd, _event in poll.poll(_LOOK_S * 1000):
+            if fd == life_fd:
+                return signal.SIGKILL
+            if fd == wake:
+                os.read(wake, 4096)
+            elif not outlet.pump():
+                poll.unregister(fd)
+
+
+def _reap(child: int) -> int | None:
+    """Collect all that has ended; the status of the worker if it is among them."""
+    found = None
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found
+        if pid == 0:
+            return found
+        if pid == child:
+            found = status
+
+
+def _end_all() -> None:
+    while True:
+        kill_all(lambda: descendants(os.getpid()))
+        try:
+            while os.waitpid(-1, 0):
+                pass
+        except ChildProcessError:
+            return
+
+
+def _end_like(status: int) -> None:
+    """Exit the way the worker did, signal and all, for the parent to see."""
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        os._exit(code)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if -code != signal.SIGKILL:
+        signal.signal(-code, signal.SIG_DFL)
+    os.kill(os.getpid(), -code)
+    os._exit(128 - code)

@@ -1,0 +1,150 @@
+"""What a user asks of a session, and the plan that this comes to."""
+
+import itertools
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from paceline.config.load import Loaded, load
+from paceline.errors import SelectionError, SessionError
+from paceline.model import Plan, Report, Setting
+from paceline.plan import find_results_place, make_plan
+from paceline.record.directory import newest
+from paceline.record.remote.address import place_of, split, working_dir
+from paceline.record.remote.sessions import newest_stored
+
+if TYPE_CHECKING:
+    from paceline.evals.executor import ProgressCallback
+    from paceline.session.evals import SuiteEvals
+
+FollowUp = Callable[[Report, str | None, Callable[[str], None]], Report]
+"""Given the report of a session that is recorded, the database and who to tell: the report as it is to be sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalsOptions:
+    """What a user asks of a suite's evals, which wins over the suite; `alone` if the entries are not to run."""
+
+    gpu_ids: tuple[str, ...] = ()
+    max_concurrent_runs: int | None = None
+    base_result_dir: str | None = None
+    on: str | None = None
+    alone: bool = False
+    on_progress: "ProgressCallback | None" = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What a user asks of `paceline run` and `paceline plan`."""
+
+    configs: tuple[Path, ...]
+    datasets: Path | None = None
+    sinks: tuple[str, ...] = ()
+    results_dir: Path | str | None = None
+    session_name: str | None = None
+    resume: str | None = None
+    only: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    shard: tuple[int, int] | None = None
+    jobs: int | None = None
+    on: str | None = None
+    rerun_failed: bool = False
+    db: str | None = None
+    history: bool = True
+    setting: Setting | None = None
+    setups: bool = True
+    skipped: Mapping[Path, frozenset[str]] = field(default_factory=dict)
+    follow_up: FollowUp | None = None
+    evals: EvalsOptions = EvalsOptions()
+
+    @property
+    def resumes(self) -> bool:
+        return self.resume is not None or self.rerun_failed
+
+    @property
+    def selects(self) -> bool:
+        return bool(self.only or self.exclude or self.shard)
+
+
+def load_config(request: Request) -> Loaded:
+    """The merged configuration; what is wrong in it is raised by the plan, together with what is wrong there."""
+    environ = {**os.environ, **request.setting.env} if request.setting else None
+    loaded = load(
+        request.configs,
+        datasets=request.datasets,
+        sinks=request.sinks,
+        environ=environ,
+        lenient=True,
+        skipped=request.skipped,
+    )
+    nothing: Mapping[str, list[object]] = {"entries": [], "data_setups": []}
+    return replace(loaded, config=loaded.config.model_copy(update=nothing)) if request.evals.alone else loaded
+
+
+def prepare(request: Request, loaded: Loaded | None = None) -> Plan:
+    """What would run, with no side effect."""
+    return prepare_with_evals(request, loaded or load_config(request))[0]
+
+
+def prepare_with_evals(request: Request, loaded: Loaded) -> "tuple[Plan, SuiteEvals | None]":
+    """The same with the suite's evals, whose stubs are among the plan's cases."""
+    results_dir, name = _place(request, request.results_dir or find_results_place(loaded))
+    evals = _find_evals(request, loaded)
+    plan = make_plan(
+        loaded,
+        session=name,
+        results_dir=results_dir,
+        only=request.only,
+        exclude=request.exclude,
+        shard=request.shard,
+        environ={**os.environ, **request.setting.env} if request.setting else None,
+        setting=request.setting,
+        stubs=evals.cases if evals else (),
+    )
+    # Trials of an experiment are many: their logs stay with them, and what was set up for the first serves all.
+    is_trial = request.setting is not None and request.setting.variant is not None
+    plan = replace(plan, artifacts_dir=None) if is_trial else plan
+    return plan if request.setups else replace(plan, setups=()), evals
+
+
+def _find_evals(request: Request, loaded: Loaded) -> "SuiteEvals | None":
+    """The evals of the suite, unless an experiment changes what its entries do, which evals know nothing of."""
+    if loaded.config.evals is None or loaded.problems:
+        return None
+    if request.setting is not None:
+        if not loaded.config.entries:
+            raise SelectionError("the suite has evals and no entries: an experiment runs entries only")
+        return None
+    from paceline.session.evals import find_evals  # costs a moment that other suites need not spend
+
+    return find_evals(loaded, replace(request.evals, on=request.evals.on or request.on))
+
+
+def _place(request: Request, results: Path | str) -> tuple[Path | str, str]:
+    """Where the session lies, a directory or an object store, and what it is called."""
+    if not request.resumes:
+        directory = working_dir(results) if isinstance(results, str) else results
+        return results, request.session_name or _default_name(directory)
+    asked = request.resume or request.session_name
+    if not asked:
+        found = newest_stored(results) if isinstance(results, str) else newest(results)
+        if found is None:
+            raise SessionError(f"no session to resume in {results}: start one without --resume")
+        return results, Path(found).name
+    if os.sep not in asked and asked not in (os.curdir, os.pardir):
+        return results, asked
+    place = place_of(asked)
+    if isinstance(place, str):
+        return split(place)
+    path = Path(os.path.abspath(place))  # noqa: PTH100 - `..` is to be taken out, links are not
+    return path.parent, path.name
+
+
+def _default_name(results_dir: Path) -> str:
+    """A name by the time, with a number when two sessions begin in the same second."""
+    name = f"nightly-run-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    candidates = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return next(candidate for candidate in candidates if not (results_dir / candidate).exists())
