@@ -26,8 +26,8 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"record", "metrics", "plugins"}),
     frozenset({"model", "errors"}),
 )
-# `config` lies under `plan` alone: the others of its neighbours' layer see nothing of it.
-KNOWS_CONFIG = frozenset({"cli", "experiments", "session", "plan"})
+# `config` lies under `plan` alone: the others of its neighbours' layer see nothing of it. Evals read their own section.
+KNOWS_CONFIG = frozenset({"cli", "experiments", "session", "plan", "evals"})
 # A number, an outcome and a failure read the same on a terminal and in a message.
 SINKS_KNOW = frozenset({"paceline.report.format", "paceline.report.markdown", "paceline.report.table"})
 # Curation is a library of its own that could leave the house.

@@ -164,12 +164,18 @@ mine = running / str(os.getpid())
 mine.touch()
 wants = int(sys.argv[1])
 deadline = time.monotonic() + 120
+def count(kind):
+    return sum(path.suffix == kind for path in running.iterdir())
 most = 1
 while time.monotonic() < deadline and most < wants:
-    most = max(most, len(list(running.iterdir())))
+    most = max(most, count(""))
     time.sleep(0.01)
 if wants == 1:
-    most = max(len(list(running.iterdir())) for _ in range(20) if not time.sleep(0.01))
+    most = max(count("") for _ in range(20) if not time.sleep(0.01))
+# Nobody leaves before the others have seen it.
+mine.with_suffix(".seen").touch()
+while time.monotonic() < deadline and count(".seen") < wants:
+    time.sleep(0.01)
 mine.unlink()
 sys.exit(0 if most == wants else 1)
 """

@@ -10,7 +10,7 @@ from paceline.model import Case, Plan, Record, Status
 from paceline.record import codec
 from paceline.record.directory import SessionDir
 from paceline.record.remote.object_store import ObjectStore
-from paceline.record.remote.session import KeptHere, keeping
+from paceline.record.remote.session import RemoteCopy, keep_copy
 from paceline.record.resumption import is_kept
 
 Outcomes = Mapping[str, Status]
@@ -33,8 +33,8 @@ class Machine:
     @contextmanager
     def session(
         self, plan: Plan, *, resumes: bool = False, rerun_failed: bool = False
-    ) -> Iterator[tuple[KeptHere, SessionDir]]:
-        with keeping(plan, resumes=resumes) as kept:
+    ) -> Iterator[tuple[RemoteCopy, SessionDir]]:
+        with keep_copy(plan, resumes=resumes) as kept:
             directory = SessionDir.open(plan.directory) if resumes else SessionDir.create(plan)
             directory.lock()
             try:
@@ -64,7 +64,7 @@ def make_case(name: str, **options: object) -> Case:
 
 
 def run_cases(
-    kept: KeptHere,
+    kept: RemoteCopy,
     directory: SessionDir,
     plan: Plan,
     outcomes: Outcomes,
@@ -81,7 +81,7 @@ def run_cases(
     return ran
 
 
-def run_case(kept: KeptHere, directory: SessionDir, case: Case, status: Status, by: str) -> None:
+def run_case(kept: RemoteCopy, directory: SessionDir, case: Case, status: Status, by: str) -> None:
     attempt = directory.next_attempt(case)
     entry = directory.prepare(case)
     (entry / "logs/stdouterr.log").write_text(f"{case.name} attempt {attempt} by {by}\n")

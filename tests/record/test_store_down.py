@@ -10,7 +10,7 @@ import pytest
 from paceline.errors import SessionError
 from paceline.record import codec
 from paceline.record.remote.object_store import ObjectStore, StoreError
-from paceline.record.remote.session import KeptInStore, keeping
+from paceline.record.remote.session import RemoteCopy, keep_copy
 from record.store_machines import (
     FAILED,
     PASSED,
@@ -64,7 +64,7 @@ class TestStoreThatIsDown:
         monkeypatch.setenv("PACELINE_STORE_PATIENCE_S", text)
         with (
             pytest.raises(SessionError, match=f"PACELINE_STORE_PATIENCE_S is '{text}'"),
-            keeping(machines("one").plan("a"), resumes=False),
+            keep_copy(machines("one").plan("a"), resumes=False),
         ):
             pass
 
@@ -164,7 +164,7 @@ class TestRecordComesLast:
         one = machines("one")
         plan = one.plan("a")
         with one.session(plan) as (kept, directory):
-            assert isinstance(kept, KeptInStore)
+            assert isinstance(kept, RemoteCopy)
             store.write(".lock", json.dumps({"pid": 1, "host": "elsewhere"}).encode())
             kept._lock._beat()
             assert "taken over by process 1 on elsewhere" in kept.fault

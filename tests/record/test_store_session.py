@@ -14,7 +14,7 @@ from paceline.record import codec
 from paceline.record.directory import SessionDir
 from paceline.record.remote.copies import KEPT_COPIES, remove_old_copies
 from paceline.record.remote.object_store import ObjectStore
-from paceline.record.remote.session import NameTaken, keeping
+from paceline.record.remote.session import NameTaken, keep_copy
 from paceline.record.remote.sessions import fetched_session, is_stored_session, newest_stored, stored_names
 from record.store_machines import (
     FAILED,
@@ -38,14 +38,14 @@ class TestOneMachine:
     def test_a_name_that_is_taken(self, machines: Machines) -> None:
         one, two = machines("one"), machines("two")
         one.run(one.plan("a"), {"a": PASSED})
-        with pytest.raises(NameTaken, match="--resume"), keeping(two.plan("a"), resumes=False):
+        with pytest.raises(NameTaken, match="--resume"), keep_copy(two.plan("a"), resumes=False):
             pass
         assert not two.root.exists()
 
     def test_a_session_that_is_nowhere(self, machines: Machines, store: ObjectStore) -> None:
         with (
             pytest.raises(SessionError, match="no session s in"),
-            keeping(machines("one").plan(), resumes=True),
+            keep_copy(machines("one").plan(), resumes=True),
         ):
             pass
         assert store.find() == {}
@@ -54,14 +54,14 @@ class TestOneMachine:
         one, two = machines("one"), machines("two")
         with one.session(one.plan("a")) as (kept, _):
             for resumes, error in ((True, SessionError), (False, NameTaken)):
-                with pytest.raises(error, match="is being run by"), keeping(two.plan("a"), resumes=resumes):
+                with pytest.raises(error, match="is being run by"), keep_copy(two.plan("a"), resumes=resumes):
                     pass
             assert kept.finish() == ""
 
     def test_a_directory_that_cannot_be_made(self, tmp_path: Path, url: str) -> None:
         (tmp_path / "file").write_text("")
         plan = Machine(tmp_path / "file", url).plan("a")
-        with pytest.raises(SessionError, match="PACELINE_WORK_DIR"), keeping(plan, resumes=False):
+        with pytest.raises(SessionError, match="PACELINE_WORK_DIR"), keep_copy(plan, resumes=False):
             pass
 
     def test_a_case_that_runs_again(self, machines: Machines, store: ObjectStore) -> None:
@@ -77,11 +77,10 @@ class TestOneMachine:
         ]
         assert "a/only-1.txt" not in store.find()  # It belongs to the attempt that was moved aside.
 
-    def test_a_local_session_sends_nothing(self, tmp_path: Path) -> None:
+    def test_a_local_session_has_no_copy(self, tmp_path: Path) -> None:
         plan = Plan(session="s", directory=tmp_path / "s", cases=(make_case("a"),))
-        with keeping(plan, resumes=False) as kept:
-            kept.start()
-            assert (kept.finish(), kept.place, kept.fault) == ("", tmp_path / "s", "")
+        with keep_copy(plan, resumes=False) as copy:
+            assert copy is None
 
 
 class TestAnotherMachine:

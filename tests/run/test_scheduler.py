@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.model import Case, Record, Resources, Status
-from paceline.run.scheduler import Capacity, Grant, Scheduler
+from paceline.run.local.signals import Stop
+from paceline.run.scheduler import Capacity, Grant, Ledger, Scheduler, unmet_need
 
 CAPACITY = Capacity(cpus=4, memory_bytes=100, gpus=("0", "1"))
 
@@ -74,15 +75,21 @@ class Watcher:
         return Record(session="s", case=case, attempt=1, status=Status.SKIPPED, reason=reason)
 
 
+def scheduled(
+    cases: list[Case], watcher: Watcher, jobs: int = 1, stop: Stop | None = None
+) -> Iterator[Record]:
+    ledger = Ledger(CAPACITY, jobs)
+    return Scheduler(ledger, jobs, watcher.run, watcher.skip, stop or Stop()).run(cases)
+
+
 @settings(deadline=None)
 @given(plans(), st.sets(st.integers(0, 11)), st.integers(1, 4))
 def test_every_case_ends_once_within_the_machine(cases: list[Case], failing: set[int], jobs: int) -> None:
     watcher = Watcher({f"c{number}" for number in failing})
-    scheduler = Scheduler(CAPACITY, jobs, watcher.run, threading.Event())
-    ended = list(scheduler.run(cases, kept={}, skip=watcher.skip))
+    ended = list(scheduled(cases, watcher, jobs))
     assert watcher.faults == []
-    assert sorted(case.name for case, _ in ended) == sorted(case.name for case in cases)
-    statuses = {case.name: record.status for case, record in ended}
+    assert sorted(record.case.name for record in ended) == sorted(case.name for case in cases)
+    statuses = {record.case.name: record.status for record in ended}
     for case in cases:
         assert (statuses[case.name] is Status.SKIPPED) == any(not statuses[need].ok for need in case.needs)
         if case.name in watcher.order:
@@ -92,27 +99,53 @@ def test_every_case_ends_once_within_the_machine(cases: list[Case], failing: set
 def test_cases_run_in_the_order_of_the_plan_by_default() -> None:
     cases = [Case(name=f"c{number}", entry="c", key=f"c{number}") for number in range(20)]
     watcher = Watcher(set())
-    list(Scheduler(CAPACITY, 1, watcher.run, threading.Event()).run(cases, kept={}, skip=watcher.skip))
+    list(scheduled(cases, watcher))
     assert watcher.order == [case.name for case in cases]
 
 
-def test_kept_cases_do_not_run_and_count_for_those_that_need_them() -> None:
-    first = Case(name="a", entry="a", key="a")
-    second = Case(name="b", entry="b", key="b", needs=("a",))
+def test_a_need_that_is_not_to_run_has_been_met() -> None:
     watcher = Watcher(set())
-    scheduler = Scheduler(CAPACITY, 1, watcher.run, threading.Event())
-    ended = list(scheduler.run([first, second], kept={"a": Status.FAILED}, skip=watcher.skip))
-    assert [(case.name, record.status) for case, record in ended] == [("b", Status.SKIPPED)]
-    assert ended[0][1].reason == "needs a, which ended as failed"
+    ended = list(scheduled([Case(name="b", entry="b", key="b", needs=("a",))], watcher))
+    assert [(record.case.name, record.status) for record in ended] == [("b", Status.PASSED)]
+
+
+def test_an_unmet_need_is_named() -> None:
+    case = Case(name="b", entry="b", key="b", needs=("x", "a"))
+    assert unmet_need(case, {"a": Status.FAILED}) == "needs a, which ended as failed"
+    assert unmet_need(case, {"a": Status.PASSED}) == ""
+
+
+def make_setup(name: str) -> Case:
+    return Case(name=name, entry=name, key=name, kind="data_setup")
+
+
+def test_data_set_ups_run_one_by_one_before_all_cases() -> None:
+    cases = [make_setup("one"), make_setup("two"), *(Case(name=n, entry=n, key=n) for n in ("a", "b", "two"))]
+    watcher = Watcher(set())
+    ended = list(scheduled(cases, watcher, jobs=4))
+    assert watcher.order[:2] == ["one", "two"]
+    assert [record.case.kind for record in ended[:2]] == ["data_setup", "data_setup"]
+    assert sorted(record.case.name for record in ended[2:]) == ["a", "b", "two"]
+
+
+def test_after_a_failed_data_set_up_nothing_more_runs() -> None:
+    cases = [make_setup("one"), make_setup("two"), Case(name="a", entry="a", key="a")]
+    watcher = Watcher({"one"})
+    ended = list(scheduled(cases, watcher, jobs=4))
+    assert watcher.order == ["one"]
+    assert [(record.case.name, record.status, record.reason) for record in ended] == [
+        ("one", Status.FAILED, ""),
+        ("two", Status.SKIPPED, "the data set-up one did not pass"),
+        ("a", Status.SKIPPED, "the data set-up one did not pass"),
+    ]
 
 
 def test_after_a_stop_nothing_new_begins() -> None:
-    stop = threading.Event()
+    stop = Stop()
     cases = [Case(name=f"c{number}", entry="c", key=f"c{number}") for number in range(5)]
-    watcher = Watcher(set())
     ended = []
-    for case, _ in Scheduler(CAPACITY, 1, watcher.run, stop).run(cases, kept={}, skip=watcher.skip):
-        ended.append(case.name)
+    for record in scheduled(cases, Watcher(set()), stop=stop):
+        ended.append(record.case.name)
         if len(ended) == 2:
-            stop.set()
+            stop.ask()
     assert ended == ["c0", "c1"]

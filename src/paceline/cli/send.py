@@ -92,8 +92,8 @@ def _places(session: str | None, results_dir: Path | str | None) -> list[Path]:
 
 
 def _send(place: Path, sinks: tuple[str, ...], configs: tuple[Path, ...], as_json: bool) -> "list[Sent]":
-    from paceline.session.files import remove_leftovers
     from paceline.session.send import send_session
+    from paceline.session.session import remove_leftovers
     from paceline.sinks.sending import describe
 
     remove_leftovers(place.parent)

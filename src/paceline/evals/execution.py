@@ -2,31 +2,61 @@
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, get_args
 
 from paceline.evals.configs import BenchmarkStub
-from paceline.evals.jobs import Fault, Job, Outcome
+from paceline.evals.jobs import Fault, Job, Outcome, State
 from paceline.evals.results import BenchmarkFailure, BenchmarkResult
 from paceline.model import Case, Measurement, Plan, Record, Status
 from paceline.record.atomic import write_atomic
-from paceline.record.codec import dump, load
-from paceline.record.environment import Environment
-from paceline.record.events import utc_now
-from paceline.record.layout import RECORD, RESERVED, SUMMARY
+from paceline.record.codec import dump
+from paceline.record.directory import SessionDir
+from paceline.record.environment import Environment, capture
+from paceline.record.events import SESSION_STARTED, EventLog, utc_now
+from paceline.record.layout import EVENTS, RECORD, RESERVED, SUMMARY
+from paceline.record.redact import Redactor, secret_values
+from paceline.run.attempt import Context
+from paceline.run.listener import SilentListener
 
 _STATUS = {"completed": Status.PASSED, "failed": Status.FAILED, "cancelled": Status.INTERRUPTED}
+STATES: tuple[State, ...] = get_args(State)
 _TIMEOUTS = frozenset({"timeout", "stall", "startup"})
 
 
-def new_plan(root: Path, stubs: Sequence[BenchmarkStub]) -> Plan:
-    """The session of an execution that begins now."""
-    name = new_name(root)
-    return Plan(session=name, directory=root / name, cases=tuple(map(stub_case, stubs)))
+@contextmanager
+def open_session(root: Path, stubs: Sequence[BenchmarkStub]) -> Iterator[Context]:
+    """A new session for one execution, locked for as long as it is open."""
+    name, environment = new_name(root), capture()
+    redactor = Redactor(secret_values(os.environ))
+    cases = [stub_case(stub) for stub in stubs]
+    directory = SessionDir.create(Plan(session=name, directory=root / name), redactor)
+    directory.lock()
+    try:
+        listed = [{"name": case.name, "key": case.key, "params": case.params} for case in cases]
+        files = {
+            "plan.json": {"session": name, "cases": listed, "setups": []},
+            "environment.json": environment.data,
+        }
+        for file, data in files.items():
+            write_atomic(directory.path / file, dump(data, pretty=True), durable=False)
+        with EventLog(directory.path / EVENTS, redactor) as events:
+            events.write(SESSION_STARTED, session=name, total=len(stubs))
+            yield Context(
+                session=name,
+                directory=directory,
+                redactor=redactor,
+                events=events,
+                listener=SilentListener(),
+                environ=os.environ,
+                environment=environment,
+            )
+    finally:
+        directory.unlock()
 
 
 def new_name(root: Path) -> str:
@@ -60,22 +90,15 @@ def _listed(params: Mapping[str, str]) -> str:
     return ",".join(f"{name}={value}" for name, value in params.items())
 
 
-def read_environment(session_dir: Path) -> Environment:
-    """The environment that a session was begun in; one of nothing known if its file is not there."""
-    try:
-        data = load((session_dir / "environment.json").read_bytes())
-        ids = {name: str(data[name]) for name in ("id", "class_id")}
-    except (OSError, ValueError, KeyError, TypeError):
-        return Environment(id="", class_id="", data={}, packages=())
-    return Environment(**ids, data=data, packages=())
-
-
 def stub_record(session: str, job: Job, outcome: Outcome, environment: Environment) -> Record:
     """What happened to a stub, as a record."""
     facts, fault = outcome.facts, outcome.fault
     status = _STATUS[outcome.state]
     if fault is not None and fault.fault_class in _TIMEOUTS:
         status = Status.TIMEOUT
+    details = {"result_dir": job.stub.result_dir, "key": job.stub.key, "state": outcome.state}
+    if "recovered_from" in facts:
+        details["recovered_from"] = facts["recovered_from"]
     timings = {"load": outcome.load_s, "generate": float(facts.get("generate_s") or 0.0)}
     return Record(
         session=session,
@@ -91,7 +114,7 @@ def stub_record(session: str, job: Job, outcome: Outcome, environment: Environme
         params={"generation": dict(job.stub.generation_kwargs), "attention": job.stub.content["attention"]},
         environment=environment.id,
         revision=environment.revision,
-        details={"evals": {"result_dir": job.stub.result_dir, "key": job.stub.key, "state": outcome.state}},
+        details={"evals": details},
     )
 
 
@@ -117,12 +140,6 @@ def _measurements(facts: Mapping[str, Any]) -> dict[str, Measurement]:
         peak = facts["peak_memory_bytes"]
         found["peak_memory_bytes"] = Measurement(value=peak, unit="bytes", direction="lower")
     return found
-
-
-def plan_json(plan: Plan) -> dict[str, Any]:
-    """The plan of an execution as its session keeps it."""
-    cases = [{"name": case.name, "key": case.key, "params": case.params} for case in plan.cases]
-    return {"session": plan.session, "cases": cases, "setups": []}
 
 
 def result_of(stub: BenchmarkStub, outcome: Outcome) -> BenchmarkResult:
@@ -168,7 +185,7 @@ class Summary:
 
     def data(self, **more: Any) -> dict[str, Any]:
         """What `execution_summary.json` holds."""
-        counts = {state: self.counts[state] for state in ("completed", "skipped", "failed", "cancelled")}
+        counts: dict[str, int] = {state: self.counts[state] for state in STATES}
         assert sum(counts.values()) == self._total, counts
         return {
             "session": self._session,

@@ -1,8 +1,8 @@
 """`BenchmarkExecutor`: a matrix of stubs in, results out; what was done before is found and not done again."""
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
@@ -10,7 +10,6 @@ from typing import Any
 
 from paceline.errors import SessionError
 from paceline.evals.attention_config import AttentionConfig
-from paceline.evals.books import Books, open_books
 from paceline.evals.configs import (
     AdapterConfig,
     BenchmarkConfig,
@@ -21,13 +20,12 @@ from paceline.evals.configs import (
 )
 from paceline.evals.costs import Costs
 from paceline.evals.devices import DevicePool, DeviceState, device_names
-from paceline.evals.execution import ResultLinks, Summary, stub_record
+from paceline.evals.execution import STATES, ResultLinks, Summary, open_session, stub_record
 from paceline.evals.faults import Clocks, FaultClass, RetryPolicy
 from paceline.evals.interfaces import Adapter, StubScheduler
 from paceline.evals.interrupts import DRAIN, Interrupts
 from paceline.evals.jobs import Fault, Job, Maker, Outcome, stored_outcome
 from paceline.evals.keys import content_key
-from paceline.evals.late_records import write_late_records
 from paceline.evals.launch import Berth, Launcher, LocalLauncher
 from paceline.evals.planning import Matrix, make_stubs
 from paceline.evals.progress import ExecutionProgress, Pace
@@ -36,11 +34,15 @@ from paceline.evals.results import ExecutionResults
 from paceline.evals.slots import SlotFiles
 from paceline.evals.stub_files import read_attempts, read_marker
 from paceline.evals.supervisor import Supervisor
+from paceline.evals.unrecorded import UnrecordedStubs
 from paceline.evals.workers import WorkerSeat
 from paceline.model import Record
-from paceline.record.events import first_start
+from paceline.record.environment import Environment
+from paceline.record.events import SESSION_FINISHED, first_start
 from paceline.record.layout import EVENTS, GPU_STATS, WORKERS
+from paceline.run.attempt import Context, Tasks, Write
 from paceline.run.gpu import gpu_collectors
+from paceline.run.local.signals import Stop
 
 _FAULTS = frozenset(fault.value for fault in FaultClass)
 ProgressCallback = Callable[[ExecutionProgress], None]
@@ -139,19 +141,57 @@ class BenchmarkExecutor:
         )
         return self.run(matrix)
 
-    def run(
-        self, matrix: Matrix, *, books: Books | None = None, keys: Collection[str] | None = None
-    ) -> ExecutionResults:
-        """The same for a matrix that is put together already.
+    def run(self, matrix: Matrix) -> ExecutionResults:
+        """The same for a matrix that is put together already, in a session of its own."""
+        stubs = self.plan(matrix)
+        self.check(matrix)
+        with open_session(self.base_result_dir, stubs) as context:
 
-        `books` are those of a session that the execution is a part of, instead of one of its own. `keys` chooses
-        stubs, all by default.
+            def write(record: Record, tasks: Tasks = ()) -> Record:
+                record = context.directory.write_record(record)
+                context.events.write(
+                    "case_finished", case=record.case.name, status=record.status, reason=record.reason
+                )
+                if self._on_record is not None:
+                    self._on_record(record)
+                return record
+
+            keys = {stub.key for stub in stubs}
+            execution = self.execute(matrix, context, write, keys, Stop())
+            while True:
+                try:
+                    next(execution)
+                except StopIteration as end:
+                    results: ExecutionResults = end.value
+                    break
+            context.events.write(
+                SESSION_FINISHED,
+                interrupted=results.interrupted,
+                counts={state: results.execution_summary[state] for state in STATES},
+            )
+        return results
+
+    def execute(
+        self,
+        matrix: Matrix,
+        context: Context,
+        write: Write,
+        keys: Collection[str],
+        stop: Stop,
+        recorded: Collection[str] = (),
+    ) -> Generator[Record, None, ExecutionResults]:
+        """Run the stubs with these keys as a part of a session, and yield their records as they are written.
+
+        Stubs of this session that are `recorded` already are in the results, if they are done.
         """
-        stubs = [stub for stub in self.plan(matrix) if keys is None or stub.key in keys]
         pool, scheduler, exporters = self.check(matrix)
-        own = open_books(self.base_result_dir, stubs, self._on_record)
-        with own if books is None else nullcontext(books) as kept:
-            results = _Run(self, matrix, stubs, pool, scheduler, kept).go()
+        stubs = [
+            stub
+            for stub in self.plan(matrix)
+            if stub.key in keys
+            or (stub.key in recorded and read_marker(Path(stub.result_dir), stub.key) is not None)
+        ]
+        results = yield from _Run(self, matrix, stubs, pool, scheduler, context, write, recorded, stop).go()
         for export in exporters:
             export(results, results.directory)
         if results.directory.parent == self.base_result_dir:
@@ -190,51 +230,64 @@ class _Run:
         stubs: Sequence[BenchmarkStub],
         pool: DevicePool,
         scheduler: StubScheduler,
-        books: Books,
+        context: Context,
+        write: Write,
+        recorded: Collection[str],
+        stop: Stop,
     ) -> None:
         self._executor = executor
         self._options = executor._options
         self._pool, self._scheduler = pool, scheduler
-        self._books = books
+        self._context, self._write, self._recorded, self._stop = context, write, recorded, stop
+        self._directory = context.directory.path
         self._costs = Costs(executor.base_result_dir)
-        self._jobs = make_jobs(matrix, stubs, self._costs, _maker(books))
+        began = first_start(self._directory / EVENTS).get("time", "")
+        self._maker = Maker(session=context.session, started_at=str(began), directory=str(self._directory))
+        self._jobs = make_jobs(matrix, stubs, self._costs, self._maker)
         self._pace = Pace({job.number: job.expected_s for job in self._jobs})
         self._interrupts = Interrupts()
-        self._summary = Summary(books.session, books.directory, len(stubs))
-        self._slots = SlotFiles(books.directory)
+        self._summary = Summary(context.session, self._directory, len(stubs))
+        self._slots = SlotFiles(self._directory)
         self._running_since = monotonic()
-        self._killed_sessions: tuple[Path, ...] = ()
+        self._written: list[Record] = []
         self._keys: dict[str, int | str] = {str(name): name for name in executor.gpu_ids}
 
-    def go(self) -> ExecutionResults:
+    def go(self) -> Generator[Record, None, ExecutionResults]:
         pending = self._skip_done()
+        yield from self._take_written()
+        busy = (0.0, 0.0)
         with self._interrupts as interrupts:
-            capacity_s = self._supervise(pending, interrupts) if pending else (0.0, 0.0)
-            return self._finish(interrupted=interrupts.level > 0, busy=capacity_s)
+            if pending:
+                busy = yield from self._supervise(pending, interrupts)
+            return self._finish(interrupted=interrupts.level > 0, busy=busy)
+
+    def _take_written(self) -> Iterator[Record]:
+        written, self._written = self._written, []
+        yield from written
 
     def _skip_done(self) -> list[Job]:
         """Count what earlier executions did; what is left to run."""
-        pending = []
+        pending, unrecorded = [], UnrecordedStubs(self._maker)
         for job in self._jobs:
             marker = read_marker(Path(job.stub.result_dir), job.stub.key)
             if marker is None:
                 pending.append(job)
                 continue
             # This very session made it, and was ended before it could write the record: it does so now.
-            is_ours = job.maker.made(marker.facts) and job.stub.key not in self._books.recorded
+            is_ours = self._maker.made(marker.facts) and job.stub.key not in self._recorded
             job.attempt = int(marker.facts.get("attempt") or 1)
             job.outcome = stored_outcome(marker.facts, "completed" if is_ours else "skipped")
             self.ended(job, job.outcome)
-        late = write_late_records((job for job in self._jobs if job.outcome is not None), self._books)
-        self._killed_sessions = late.sessions
-        for record in late.records:
-            if self._executor._on_record is not None:
-                self._executor._on_record(record)
+            recovered = None if self._maker.made(marker.facts) else unrecorded.take_over(job, marker)
+            if recovered is not None:
+                self._record(job, stored_outcome(recovered.facts, "completed"), recovered.environment)
         return pending
 
-    def _supervise(self, pending: Sequence[Job], interrupts: Interrupts) -> tuple[float, float]:
+    def _supervise(
+        self, pending: Sequence[Job], interrupts: Interrupts
+    ) -> Generator[Record, None, tuple[float, float]]:
         """Run what is left; seconds in which workers had a stub, and in which they could have had one."""
-        launcher = make_launcher(self._executor._on, self._books)
+        launcher = make_launcher(self._executor._on, self._directory, self._context.secret_names)
         seats = min(self._executor.max_concurrent_runs, len(pending))
         cpus = len(os.sched_getaffinity(0))
 
@@ -260,11 +313,11 @@ class _Run:
         self._running_since = monotonic()
         with ExitStack() as stack:
             stack.callback(launcher.close)
-            for collector in gpu_collectors(
-                self._books.directory / GPU_STATS, self._options.gpu_stats_interval_s
-            ):
+            for collector in gpu_collectors(self._directory / GPU_STATS, self._options.gpu_stats_interval_s):
                 stack.enter_context(collector)
-            supervisor.run()
+            for _ in supervisor.run():
+                yield from self._take_written()
+            yield from self._take_written()
         return supervisor.busy_s, seats * (monotonic() - self._running_since)
 
     def _finish(self, *, interrupted: bool, busy: tuple[float, float]) -> ExecutionResults:
@@ -278,8 +331,8 @@ class _Run:
             max_concurrent_runs=self._executor.max_concurrent_runs,
         )
         self._summary.write(data)
-        counts = {state: data[state] for state in ("completed", "skipped", "failed", "cancelled")}
-        self._books.events.write(self._books.last_event, interrupted=interrupted, counts=counts)
+        counts = {state: data[state] for state in STATES}
+        self._context.events.write("execution_finished", interrupted=interrupted, counts=counts)
         self._tell_progress()
         results, failures = self._summary.results, self._summary.failures
         return ExecutionResults(
@@ -287,14 +340,13 @@ class _Run:
             individual_results=[results[number] for number in sorted(results)],
             failed_executions=[failures[number] for number in sorted(failures)],
             execution_time=data["execution_time"],
-            directory=self._books.directory,
+            directory=self._directory,
             interrupted=interrupted,
-            killed_sessions=self._killed_sessions,
         )
 
     def _mask(self, fault: Fault) -> Fault:
         """What workers print and raise may hold secrets of the environment."""
-        mask = self._books.redactor.text
+        mask = self._context.redactor.text
         return replace(
             fault, message=mask(fault.message), log_tail=mask(fault.log_tail), traceback=mask(fault.traceback)
         )
@@ -302,16 +354,20 @@ class _Run:
     # What the supervisor tells
 
     def event(self, kind: str, **fields: Any) -> None:
-        self._books.events.write(kind, **fields)
+        self._context.events.write(kind, **fields)
 
     def ended(self, job: Job, outcome: Outcome) -> None:
         self._summary.add(job, outcome)
         self._pace.end(job.number, ran=outcome.state in ("completed", "failed"))
         self._costs.note(job.stub, job.model_key, outcome.facts)
-        if outcome.state == "skipped":
-            return
-        record = stub_record(self._books.session, job, outcome, self._books.environment)
-        if not self._books.keep(record):
+        if outcome.state != "skipped":
+            self._record(job, outcome, self._context.environment)
+
+    def _record(self, job: Job, outcome: Outcome, environment: Environment) -> None:
+        record = stub_record(self._context.session, job, outcome, environment)
+        attempt = max(record.attempt, self._context.directory.next_attempt(record.case))
+        self._written.append(self._write(replace(record, attempt=attempt), ()))
+        if self._stop.is_set():
             self._interrupts.ask(DRAIN)
 
     def changed(self, supervisor: Supervisor) -> None:
@@ -343,20 +399,14 @@ class _Run:
         self._executor._on_progress(progress)
 
 
-def make_launcher(on: str | None, books: Books) -> Launcher:
+def make_launcher(on: str | None, directory: Path, secret_names: tuple[str, ...]) -> Launcher:
     """Workers on this machine, or on the nodes of the Ray cluster at an address."""
-    log_dir = books.directory / WORKERS
+    log_dir = directory / WORKERS
     if on is None or on == "local":
-        return LocalLauncher(log_dir, books.secret_names)
+        return LocalLauncher(log_dir, secret_names)
     from paceline.evals.ray_launch import RayLauncher
 
-    return RayLauncher(log_dir, on, books.secret_names)
-
-
-def _maker(books: Books) -> Maker:
-    """The session of these books, as the results that it makes tell of it."""
-    began = first_start(books.directory / EVENTS).get("time", "")
-    return Maker(session=books.session, started_at=str(began), directory=str(books.directory))
+    return RayLauncher(log_dir, on, secret_names)
 
 
 def make_jobs(matrix: Matrix, stubs: Sequence[BenchmarkStub], costs: Costs, maker: Maker) -> list[Job]:

@@ -61,8 +61,6 @@ class ExecutionResults:
     execution_time: float
     directory: Path = Path()
     interrupted: bool = False
-    killed_sessions: Sequence[Path] = field(default=(), repr=False)
-    """Earlier executions that were killed, whose stubs are among these; each has its records by now."""
 
     @property
     def ok(self) -> bool:

@@ -8,7 +8,7 @@ import heapq
 import selectors
 import signal
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 from time import monotonic
@@ -85,8 +85,8 @@ class Supervisor:
         self.workers: dict[int, WorkerSeat] = {}
         self.busy_s = 0.0
 
-    def run(self) -> None:
-        """Until every job has its outcome; no worker is left behind, whatever is raised."""
+    def run(self) -> Iterator[None]:
+        """Until every job has its outcome, a step at a time; no worker is left behind, whatever is raised."""
         self._selector.register(self._interrupts.wake_fd, selectors.EVENT_READ, None)
         self._scheduler.add(job.waiting() for job in self._jobs.values())
         try:
@@ -94,6 +94,7 @@ class Supervisor:
                 self._obey_signals()
                 self._admit()
                 self._tell_ended()
+                yield
                 self._wait()
                 self._enforce_clocks()
                 self._obey_commands()

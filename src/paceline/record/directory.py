@@ -43,26 +43,42 @@ class SessionDir:
 
     @classmethod
     def create(cls, plan: Plan, redactor: Redactor | None = None) -> Self:
-        """A new directory for a plan; that one of this name is there already is an error."""
-        layout.check_session_name(plan.session)
-        path = plan.directory
+        """A new directory for a plan."""
+        directory = cls(plan.directory, plan.artifacts_dir, redactor)
+        directory.make()
+        return directory
+
+    @classmethod
+    def open(cls, path: Path, artifacts_dir: Path | None = None, redactor: Redactor | None = None) -> Self:
+        """The directory of a session that was started before."""
+        directory = cls(path, artifacts_dir, redactor)
+        directory.check()
+        return directory
+
+    def make(self) -> None:
+        """Make it; that one of this name is there already is an error."""
+        path = self.path
+        layout.check_session_name(path.name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.mkdir()
             (path / layout.LOCK).touch()  # By it a directory is known as a session.
         except FileExistsError:
-            raise _exists(path) from None
+            if not path.is_dir():
+                why = f"cannot create the session directory {path}: a file of that name is in the way"
+                raise SessionError(why) from None
+            hint = "go on with it by --resume, or choose another --session-name"
+            raise SessionError(f"session {path.name} exists already in {path.parent}: {hint}") from None
         except OSError as error:
             why = f"cannot create the session directory {path}: {error.strerror or error}"
             raise SessionError(f"{why}; choose another place with --results-dir") from error
-        return cls(path, plan.artifacts_dir, redactor)
 
-    @classmethod
-    def open(cls, path: Path, artifacts_dir: Path | None = None, redactor: Redactor | None = None) -> Self:
-        """The directory of a session that was started before."""
-        if not layout.is_session(path):
-            raise SessionError(f"no session at {path}: 'paceline list' shows those of a results directory")
-        return cls(path, artifacts_dir, redactor)
+    def check(self) -> None:
+        """Refuse a directory that is not a session's."""
+        if not layout.is_session(self.path):
+            raise SessionError(
+                f"no session at {self.path}: 'paceline list' shows those of a results directory"
+            )
 
     def lock(self) -> None:
         """Keep other runners out of this session for as long as this process lives."""
@@ -190,15 +206,22 @@ class SessionDir:
                 if link.is_symlink() and link.name in _ELSEWHERE:
                     _link_to(link, str(self._elsewhere(link).absolute()))
 
-    def write_record(self, record: Record) -> None:
-        """Write a case's record; an earlier attempt's is moved aside with its files."""
+    def write_record(self, record: Record, tasks: Iterable[Any] | None = None) -> Record:
+        """Write a case's record, and its line with what is known of its `tasks`; the record without secrets.
+
+        An earlier attempt's record is moved aside with its files.
+        """
+        record = mask_record(record, self._redactor)
         entry = self.entry_dir(record.case)
         if not _make_dir(entry):
             earlier = codec.read_record(entry / RECORD)
             if earlier is not None and earlier.attempt != record.attempt:
                 self.move_aside(record.case, earlier.attempt)
-        data = codec.dump_plain(codec.to_json(mask_record(record, self._redactor)), pretty=True)
+        data = codec.dump_plain(codec.to_json(record), pretty=True)
         write_atomic(entry / RECORD, data, durable=record.exec_time_s >= DURABLE_FROM_S)
+        if tasks is not None:
+            self.append_result_line(record.case, codec.result_data(record, entry, tasks))
+        return record
 
     def read_record(self, case: Case) -> Record | None:
         """A case's record; None if there is none, or (logged) none that can be read."""
@@ -263,13 +286,6 @@ def sessions(results_dir: Path) -> list[Path]:
 def newest(results_dir: Path) -> Path | None:
     """The session that was started or resumed last."""
     return next(iter(sessions(results_dir)), None)
-
-
-def _exists(path: Path) -> SessionError:
-    if not path.is_dir():
-        return SessionError(f"cannot create the session directory {path}: a file of that name is in the way")
-    hint = "go on with it by --resume, or choose another --session-name"
-    return SessionError(f"session {path.name} exists already in {path.parent}: {hint}")
 
 
 def _last_started(session_dir: Path) -> float:

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 from paceline.errors import PacelineError
 from paceline.model import Case, Record, Status
 from paceline.record.directory import SessionDir
+from paceline.record.environment import Environment
 from paceline.record.events import RUN_ENDED, RUN_STARTED, EventLog, utc_now
-from paceline.record.masking import mask_record
 from paceline.record.redact import Redactor
-from paceline.run.collectors import Collector, SystemCollector, make_collectors, write_samples
+from paceline.run.collectors import SystemCollector, make_collectors, write_samples
 from paceline.run.listener import Listener
-from paceline.run.local.process import Command, Exit, Warden
+from paceline.run.local.process import Command, Warden
+from paceline.run.local.signals import Stop
 from paceline.run.outcome import Run, measurements, merged_warnings, notes, usage_metrics, verdict
 from paceline.run.output import OutputLog
 from paceline.run.scheduler import Grant
@@ -27,8 +28,9 @@ from paceline.run.script_output import ScriptOutput, read
 if TYPE_CHECKING:
     from paceline.run.ray.cluster import RayCluster
 
-
 Tasks = tuple[Mapping[str, Any], ...]
+Write = Callable[[Record, Tasks], Record]
+"""Judges a record and puts it on disk; what it hands back is what others may see."""
 
 METRICS = "metrics.json"
 CURVE_FROM_S = 0.1
@@ -36,7 +38,7 @@ CURVE_FROM_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bench:
+class Context:
     """What the cases of one session share."""
 
     session: str
@@ -45,123 +47,133 @@ class Bench:
     events: EventLog
     listener: Listener
     environ: Mapping[str, str]
-    store: Callable[[Record, Tasks], object]
-    environment_id: str = ""
-    revision: str = ""
+    environment: Environment
     gpu_interval_s: float = 1.0
     details: Mapping[str, Any] = field(default_factory=dict)
-    stopping: Callable[[], bool] = lambda: False
+    secret_names: tuple[str, ...] = ()
+
+    def note(self, text: str) -> None:
+        """Say something that belongs to no case, on the terminal and in the session's log."""
+        text = self.redactor.text(text)
+        self.events.write("note", text=text)
+        self.listener.note(text)
+
+    def blank_record(self, case: Case, status: Status, reason: str, attempt: int | None = None) -> Record:
+        """The record of an attempt, the next one by default, that has nothing more to say."""
+        return Record(
+            session=self.session,
+            case=case,
+            attempt=self.directory.next_attempt(case) if attempt is None else attempt,
+            status=status,
+            reason=reason,
+            started_at=utc_now(),
+            environment=self.environment.id,
+            revision=self.environment.revision,
+            details=self.details,
+        )
 
 
-def run_case(case: Case, warden: Warden, grant: Grant, bench: Bench) -> tuple[Record, Tasks]:
-    """Run a case, again after infrastructure faults as often as it allows; the last attempt's record and its tasks."""
-    return retried(case, bench, lambda number: run_attempt(case, number, warden, grant, bench))
+def run(case: Case, warden: Warden, grant: Grant, context: Context, stop: Stop, write: Write) -> Record:
+    """Run a case to its record, again after infrastructure faults as often as it allows."""
+    return retried(
+        case, context, stop, write, lambda number: attempt(case, number, warden, grant, context, stop)
+    )
 
 
 def retried(
     case: Case,
-    bench: Bench,
+    context: Context,
+    stop: Stop,
+    write: Write,
     attempt: Callable[[int], tuple[Record, Tasks]],
     spared: Callable[[Record], bool] = lambda record: False,
-) -> tuple[Record, Tasks]:
+) -> Record:
     """Attempts at a case, each with its number, up to the last; those that are `spared` do not use up its retries."""
     retries_left = case.retries
     while True:
-        number = bench.directory.next_attempt(case)
-        record, tasks = attempt(number)
-        if record.status is not Status.INFRA_ERROR or bench.stopping():
-            return record, tasks
+        number = context.directory.next_attempt(case)
+        record = write(*attempt(number))
+        if record.status is not Status.INFRA_ERROR or stop.is_set():
+            return record
         if not spared(record):
             if not retries_left:
-                return record, tasks
+                return record
             retries_left -= 1
-        bench.store(record, tasks)
-        bench.events.write("retry", case=case.name, attempt=number, reason=record.reason)
-        bench.listener.note(f"{case.name}: attempt {number} failed and is repeated: {record.reason}")
+        context.events.write("retry", case=case.name, attempt=number, reason=record.reason)
+        context.listener.note(f"{case.name}: attempt {number} failed and is repeated: {record.reason}")
 
 
-def unrun_record(case: Case, status: Status, reason: str, bench: Bench) -> Record:
-    """The record of a case whose command was never started."""
-    return mask_record(
-        blank_record(case, bench.directory.next_attempt(case), bench, status, reason), bench.redactor
-    )
-
-
-def run_attempt(case: Case, attempt: int, warden: Warden, grant: Grant, bench: Bench) -> tuple[Record, Tasks]:
+def attempt(
+    case: Case, number: int, warden: Warden, grant: Grant, context: Context, stop: Stop
+) -> tuple[Record, Tasks]:
     """One attempt at a case on this machine."""
-    refusal = _refusal(case, grant)
-    if refusal:
-        return mask_record(
-            blank_record(case, attempt, bench, Status.LAUNCH_ERROR, refusal), bench.redactor
-        ), ()
-    return guarded(case, attempt, bench, _Attempt(case, attempt, warden, grant, bench).record)
+    gpus = case.resources.gpus
+    refusal = case.blocked
+    if refusal is None and gpus > len(grant.gpus):
+        refusal = f"needs {gpus} GPUs; this machine has {len(grant.gpus)}"
+    if refusal is not None:
+        return context.blank_record(case, Status.LAUNCH_ERROR, refusal, number), ()
+    return guarded(case, number, context, _Attempt(case, number, warden, grant, context, stop).record)
 
 
 def guarded(
-    case: Case, attempt: int, bench: Bench, action: Callable[[], tuple[Record, Tasks]]
+    case: Case, number: int, context: Context, action: Callable[[], tuple[Record, Tasks]]
 ) -> tuple[Record, Tasks]:
-    """What an attempt comes to, with secrets masked; a bug in it makes a record too."""
-    tasks: Tasks = ()
+    """What an attempt comes to; a bug in it makes a record too."""
     try:
-        record, tasks = action()
+        return action()
     except PacelineError:
         raise
     except Exception as bug:  # noqa: BLE001 - one case's fault, even if it is ours, must not end the session
-        bench.events.write("bug", case=case.name, traceback=bench.redactor.text(traceback.format_exc()))
+        context.events.write("bug", case=case.name, traceback=traceback.format_exc())
         reason = f"{type(bug).__name__}: {bug} (the traceback is in events.jsonl)"
-        record = blank_record(case, attempt, bench, Status.INFRA_ERROR, reason)
-    return mask_record(record, bench.redactor), tasks
-
-
-def _refusal(case: Case, grant: Grant) -> str | None:
-    if case.blocked:
-        return case.blocked
-    if case.resources.gpus > len(grant.gpus):
-        return f"needs {case.resources.gpus} GPUs; this machine has {len(grant.gpus)}"
-    return None
+        return context.blank_record(case, Status.INFRA_ERROR, reason, number), ()
 
 
 class _Attempt:
     """One attempt at a case: its cluster, its warm-ups and repetitions."""
 
-    def __init__(self, case: Case, attempt: int, warden: Warden, grant: Grant, bench: Bench) -> None:
+    def __init__(
+        self, case: Case, number: int, warden: Warden, grant: Grant, context: Context, stop: Stop
+    ) -> None:
         self._case = case
-        self._number = attempt
+        self._number = number
         self._warden = warden
         self._grant = grant
-        self._bench = bench
+        self._context = context
+        self._stop = stop
         self._log: OutputLog | None = None
         self._cluster: RayCluster | None = None
-        self._timings_s: dict[str, float] = {}
 
     def record(self) -> tuple[Record, Tasks]:
-        entry_dir = self._bench.directory.prepare(self._case)
-        command = [self._bench.redactor.text(word) for word in self._argv(entry_dir)]
-        self._bench.listener.case_started(self._case, command, entry_dir, self._tail)
-        started = utc_now()
-        begun = time.monotonic()
+        case, context = self._case, self._context
+        entry_dir = context.directory.prepare(case)
+        command = tuple(context.redactor.text(case.at(word, entry_dir)) for word in case.argv)
+        context.listener.case_started(
+            case, command, entry_dir, lambda count: self._log.tail(count) if self._log else []
+        )
+        started, begun = utc_now(), time.monotonic()
         runs: list[Run] = []
         with ExitStack() as stack:
             fault = self._start_cluster(stack, entry_dir)
             if fault is None:
                 runs = self._run_all()
-        self._bench.directory.clean(self._case)
-        self._timings_s |= {
-            "total": time.monotonic() - begun,
-            **(self._cluster.timings_s if self._cluster else {}),
-        }
+        context.directory.clean(case)
         if fault is not None:
-            status = Status.INTERRUPTED if self._bench.stopping() else Status.INFRA_ERROR
-            record = blank_record(self._case, self._number, self._bench, status, fault)
+            status = Status.INTERRUPTED if self._stop.is_set() else Status.INFRA_ERROR
+            record = context.blank_record(case, status, fault, self._number)
         else:
             record = self._combined(runs)
+        timings_s = {**record.timings_s, "total": time.monotonic() - begun}
+        if self._cluster is not None:
+            record = replace(record, warnings=(*record.warnings, *self._cluster.warnings))
+            timings_s |= self._cluster.timings_s
         complete = replace(
             record,
             started_at=started,
-            command=tuple(command),
-            warnings=(*record.warnings, *(self._cluster.warnings if self._cluster else ())),
-            timings_s={name: round(value, 6) for name, value in self._timings_s.items()},
-            artifacts=self._bench.directory.artifacts(self._case),
+            command=command,
+            timings_s={name: round(value, 6) for name, value in timings_s.items()},
+            artifacts=context.directory.artifacts(case),
         )
         return complete, runs[-1].output.tasks if runs else ()
 
@@ -171,131 +183,122 @@ class _Attempt:
             return None
         from paceline.run.ray.cluster import ClusterError, RayCluster
 
-        self._cluster = cluster = RayCluster(
+        command = self._command(entry_dir)
+        self._cluster = RayCluster(
             self._case.cluster,
             entry_dir / "ray_cluster",
-            self._environ(entry_dir),
-            cwd=self._cwd(entry_dir),
-            redactor=self._bench.redactor,
-            stopping=self._bench.stopping,
+            command.env,
+            cwd=command.cwd,
+            redactor=self._context.redactor,
+            stopping=self._stop.is_set,
         )
         try:
-            stack.enter_context(cluster)
+            stack.enter_context(self._cluster)
         except ClusterError as error:
             return str(error)
         return None
 
     def _run_all(self) -> list[Run]:
         """Warm-ups, then repetitions, up to the first that does not pass; warm-ups that passed are not counted."""
-        runs = []
-        labels = _labels(self._case)
-        for position, label in enumerate(labels):
-            if label:
-                self._bench.listener.run_started(self._case, _spoken(self._case, position))
-            run = self._run_once(label)
-            if position >= self._case.warmup or run.status is not Status.PASSED:
+        case, runs = self._case, []
+        for position in range(case.runs):
+            is_warmup = position < case.warmup
+            kind, number, count = (
+                ("warmup", position + 1, case.warmup)
+                if is_warmup
+                else ("repeat", position - case.warmup + 1, case.repeat)
+            )
+            if case.runs > 1:
+                self._context.listener.run_started(case, f"{kind} {number}/{count}")
+            run = self._run_once(f"{kind}-{number}" if case.runs > 1 else None)
+            passed = run.status is Status.PASSED
+            if not (is_warmup and passed):
                 runs.append(run)
-            if run.status is not Status.PASSED:
+            if not passed:
                 break
         return runs
 
     def _run_once(self, label: str | None) -> Run:
-        run_dir = self._bench.directory.run_dir(self._case, label)
-        run_id = uuid.uuid4().hex
-        command = self._command(run_dir, run_id)
-        results_path = Path(command.env["PACELINE_RESULTS_PATH"])
+        context, run_id = self._context, uuid.uuid4().hex
+        run_dir = context.directory.run_dir(self._case, label)
+        command = self._command(run_dir)
+        results_path = Path(self._case.at(self._case.results_path, run_dir))
+        results_path.mkdir(parents=True, exist_ok=True)
+        command = replace(
+            command,
+            env={
+                **command.env,
+                **(self._cluster.env if self._cluster else {}),
+                "PACELINE_RESULTS_PATH": str(results_path),
+                "PACELINE_SESSION": context.session,
+                "PACELINE_CASE": self._case.name,
+                "PACELINE_RUN_ID": run_id,
+            },
+        )
         metrics_before = _stamp(results_path / METRICS)
-        collectors = make_collectors(run_dir, gpu_interval_s=self._bench.gpu_interval_s)
+        collectors = make_collectors(run_dir, gpu_interval_s=context.gpu_interval_s)
         system = SystemCollector()
-        with OutputLog(run_dir / "logs", self._bench.redactor.stream) as log, ExitStack() as stack:
+        with OutputLog(run_dir / "logs", context.redactor.stream) as log, ExitStack() as stack:
             self._log = log
-            self._bench.events.write(RUN_STARTED, case=self._case.name, label=label, run_id=run_id)
+            context.events.write(RUN_STARTED, case=self._case.name, label=label, run_id=run_id)
             for collector in collectors:
                 stack.enter_context(collector)
             with system:
-                ended = self._warden.run(command, log.write, cancelled=self._bench.stopping)
-        self._bench.events.write(RUN_ENDED, run_id=run_id)
-        sampling_fault = ""
+                ended = self._warden.run(command, log.write, cancelled=self._stop.is_set)
+        context.events.write(RUN_ENDED, run_id=run_id)
+        warnings = [note for part in collectors for note in part.warnings()]
         if ended.usage.wall_s >= CURVE_FROM_S:
-            sampling_fault = write_samples(run_dir / "resources.csv", ended.usage.samples)
+            warnings.append(write_samples(run_dir / "resources.csv", ended.usage.samples))
         output = _written_by_this_run(read(results_path), results_path / METRICS, metrics_before)
         status, reason = verdict(self._case, ended, output, log.tail(1))
-        collected = _collected(ended, system, collectors)
-        warnings = (*notes(ended, output, log), *(note for part in collectors for note in part.warnings()))
+        collected: dict[str, float] = {}
+        # Nothing of a command that never ran or whose figures were lost, not even zeros.
+        if ended.reason not in ("launch_error", "lost"):
+            collected = {**usage_metrics(ended.usage), **system.metrics(ended.usage)}
+            for part in collectors:
+                collected |= part.metrics()
         return Run(
             exit=ended,
             output=output,
             collected=collected,
-            warnings=tuple(filter(None, (*warnings, sampling_fault, *system.warnings(ended.usage)))),
+            warnings=tuple(
+                filter(None, (*notes(ended, output, log), *warnings, *system.warnings(ended.usage)))
+            ),
             status=status,
             reason=reason,
         )
 
-    def _command(self, run_dir: Path, run_id: str) -> Command:
+    def _command(self, run_dir: Path) -> Command:
+        """The case's command in the user's environment, changed only as the entry says; its cluster has it too."""
         case = self._case
-        results_path = Path(case.at(case.results_path, run_dir))
-        results_path.mkdir(parents=True, exist_ok=True)
-        env = {
-            **self._environ(run_dir),
-            **(self._cluster.env if self._cluster else {}),
-            "PACELINE_RESULTS_PATH": str(results_path),
-            "PACELINE_SESSION": self._bench.session,
-            "PACELINE_CASE": case.name,
-            "PACELINE_RUN_ID": run_id,
-        }
+        env = {**self._context.environ}
+        env.update((name, case.at(value, run_dir)) for name, value in case.env.items())
+        if case.resources.gpus:
+            env["CUDA_VISIBLE_DEVICES"] = ",".join(self._grant.gpus)
         return Command(
-            argv=self._argv(run_dir),
+            argv=tuple(case.at(word, run_dir) for word in case.argv),
             env=env,
-            cwd=self._cwd(run_dir),
+            cwd=case.at(case.cwd, run_dir) if case.cwd else str(Path.cwd()),
             timeout_s=case.timeout_s,
             grace_s=case.grace_s,
             max_processes=case.limits.processes,
             max_memory_bytes=case.limits.memory_bytes,
         )
 
-    def _environ(self, run_dir: Path) -> dict[str, str]:
-        """The user's environment, changed only as the entry says; its cluster's workers have it too."""
-        env = {**self._bench.environ}
-        env.update((name, self._case.at(value, run_dir)) for name, value in self._case.env.items())
-        if self._case.resources.gpus:
-            env["CUDA_VISIBLE_DEVICES"] = ",".join(self._grant.gpus)
-        return env
-
-    def _cwd(self, run_dir: Path) -> str:
-        return self._case.at(self._case.cwd, run_dir) if self._case.cwd else str(Path.cwd())
-
-    def _argv(self, run_dir: Path) -> tuple[str, ...]:
-        return tuple(self._case.at(word, run_dir) for word in self._case.argv)
-
-    def _tail(self, count: int) -> list[str]:
-        return self._log.tail(count) if self._log is not None else []
-
     def _combined(self, runs: Sequence[Run]) -> Record:
         """One record out of all counted runs; the last one decides the status."""
         last = runs[-1]
         walls_s = [run.exit.usage.wall_s for run in runs]
-        self._timings_s["run"] = sum(walls_s)
-        record = blank_record(self._case, self._number, self._bench, last.status, last.reason)
+        record = self._context.blank_record(self._case, last.status, last.reason, self._number)
         return replace(
             record,
             exec_time_s=round(statistics.median(walls_s), 6),
+            timings_s={"run": sum(walls_s)},
             returncode=last.exit.returncode,
             metrics=measurements(runs),
             params=last.output.params,
             warnings=merged_warnings(runs),
         )
-
-
-def _collected(ended: Exit, system: SystemCollector, collectors: Sequence[Collector]) -> dict[str, float]:
-    """What we measured; nothing of a command that never ran or whose figures were lost, not even zeros."""
-    if ended.reason in ("launch_error", "lost"):
-        return {}
-    parts = (part.metrics() for part in collectors)
-    return {
-        **usage_metrics(ended.usage),
-        **system.metrics(ended.usage),
-        **{k: v for part in parts for k, v in part.items()},
-    }
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
@@ -315,31 +318,3 @@ def _written_by_this_run(
         return output
     problem = f"{metrics.name} was there before and is not from this run"
     return replace(output, metrics={}, has_metrics=False, problems=(*output.problems, problem))
-
-
-def _labels(case: Case) -> list[str | None]:
-    if case.runs == 1:
-        return [None]
-    warmups = [f"warmup-{number}" for number in range(1, case.warmup + 1)]
-    return [*warmups, *(f"repeat-{number}" for number in range(1, case.repeat + 1))]
-
-
-def _spoken(case: Case, position: int) -> str:
-    if position < case.warmup:
-        return f"warmup {position + 1}/{case.warmup}"
-    return f"repeat {position - case.warmup + 1}/{case.repeat}"
-
-
-def blank_record(case: Case, attempt: int, bench: Bench, status: Status, reason: str) -> Record:
-    """The record of an attempt that has nothing more to say."""
-    return Record(
-        session=bench.session,
-        case=case,
-        attempt=attempt,
-        status=status,
-        reason=reason,
-        started_at=utc_now(),
-        environment=bench.environment_id,
-        revision=bench.revision,
-        details=bench.details,
-    )

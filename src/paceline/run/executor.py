@@ -1,72 +1,72 @@
-"""Where the cases of a session run: on this machine, or on a pool of machines."""
+"""Where the cases of a session run: on this machine, on a pool of machines, or wherever else an executor runs them."""
 
-from collections.abc import Mapping
-from contextlib import ExitStack
-from pathlib import Path
-from typing import Any, Protocol, Self
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
+from typing import Protocol
 
-from paceline.model import Case, Record
-from paceline.run.attempt import Bench, Tasks, run_case
-from paceline.run.capacity import machine_capacity
+from paceline.model import Case, Plan, Record, Status
+from paceline.run import attempt
+from paceline.run.attempt import Context, Write
 from paceline.run.local.process import Warden
-from paceline.run.scheduler import Accounts, Capacity, Grant
+from paceline.run.local.signals import Stop
+from paceline.run.scheduler import Grant, Ledger, Scheduler, machine_capacity
 
 LOCAL = "local"
 
 
-class Place(Protocol):
-    """Runs cases, each with the grant that its accounts gave it; `jobs` of them at a time."""
+class Executor(Protocol):
+    """Runs cases. Made with the plan, opened with the session's context, run once, and closed."""
 
-    jobs: int
+    def open(self, context: Context) -> AbstractContextManager[object]:
+        """Get ready; what would keep all cases from running is raised before the session begins."""
 
-    def __enter__(self) -> Self: ...
-    def __exit__(self, *_: object) -> None: ...
-
-    def accounts(self, jobs: int) -> Capacity | Accounts:
-        """What there is to hand out, to so many cases at a time."""
-
-    def run_case(self, case: Case, grant: Grant, bench: Bench) -> tuple[Record, Tasks]:
-        """Run a case to its record."""
+    def run(self, cases: Sequence[Case], stop: Stop, write: Write) -> Iterator[Record]:
+        """Yield the record of each case. `write` puts it on disk where the case ended, before it is yielded."""
 
     def stop(self, now: bool = False) -> None:
         """End what runs; called from a signal handler, so it takes no lock."""
 
 
-class ThisMachine:
-    """Runs cases under wardens of its own."""
+class LocalExecutor:
+    """This machine: some cases at a time, each under a warden."""
 
     def __init__(self, jobs: int) -> None:
-        self.jobs = jobs
-        self._stack = ExitStack()
+        self._jobs = jobs
         self._wardens: list[Warden] = []
-        self._capacity = machine_capacity()
 
-    def __enter__(self) -> Self:
-        self._wardens = [self._stack.enter_context(Warden()) for _ in range(self.jobs)]
-        return self
+    @contextmanager
+    def open(self, context: Context) -> Iterator[None]:
+        self._context = context
+        with ExitStack() as stack:
+            self._wardens = [stack.enter_context(Warden()) for _ in range(self._jobs)]
+            yield
 
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+    def run(self, cases: Sequence[Case], stop: Stop, write: Write) -> Iterator[Record]:
+        def run_case(case: Case, grant: Grant) -> Record:
+            return attempt.run(case, self._wardens[grant.slot], grant, self._context, stop, write)
 
-    def accounts(self, jobs: int) -> Capacity | Accounts:
-        return self._capacity
-
-    def run_case(self, case: Case, grant: Grant, bench: Bench) -> tuple[Record, Tasks]:
-        return run_case(case, self._wardens[grant.slot], grant, bench)
+        ledger = Ledger(machine_capacity(), self._jobs)
+        skip = partial(skip_case, self._context, write)
+        return Scheduler(ledger, self._jobs, run_case, skip, stop).run(cases)
 
     def stop(self, now: bool = False) -> None:
         for warden in self._wardens:
             warden.stop(now=now)
 
 
-def make_place(
-    pool: Mapping[str, Any] | None, on: str | None, *, jobs: int | None, cases: int, session_dir: Path
-) -> Place:
-    """The place that the command line (`on`) or else the configuration (`pool`) asks for."""
+def skip_case(context: Context, write: Write, case: Case, reason: str) -> Record:
+    """The record of a case whose command is never started."""
+    return write(context.blank_record(case, Status.SKIPPED, reason), ())
+
+
+def make_executor(plan: Plan, on: str | None, *, jobs: int | None, cases: int) -> Executor:
+    """The executor that the command line (`on`) or else the configuration (`pool`) asks for."""
+    pool = plan.settings.get("pool")
     if on == LOCAL or (on is None and pool is None):
-        return ThisMachine(max(1, min(jobs or 1, cases)))
+        return LocalExecutor(max(1, min(jobs or 1, cases)))
     from paceline.run.ray.pool import PoolSettings, RayPool
 
     given = {name: value for name, value in (pool or {}).items() if name != "type"}
     settings = PoolSettings(**{**given, **({} if on is None else {"address": on})})
-    return RayPool(settings, session_dir, jobs=jobs, cases=cases)
+    return RayPool(settings, plan.directory, jobs=jobs, cases=cases)

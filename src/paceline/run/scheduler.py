@@ -1,13 +1,15 @@
 """Which case runs next: needs first, never more than the machine has, never beside an exclusive one."""
 
+import os
 import queue
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
 from paceline.model import Case, Record, Resources, Status
+from paceline.run.gpu import device_ids
+from paceline.run.local.signals import Stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,9 +21,21 @@ class Capacity:
     gpus: tuple[str, ...] = ()
 
 
+def machine_capacity() -> Capacity:
+    """CPUs this process may use, memory, and the GPUs that are visible to it."""
+    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        gpus = device_ids()
+    else:
+        gpus = tuple(part.strip() for part in visible.split(",") if part.strip())
+    return Capacity(cpus=cpus, memory_bytes=memory_bytes, gpus=gpus)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """What one running case holds: a slot and the GPUs it may see; on a pool, a place on a node."""
+    """What one running case holds: a slot and the GPUs it may see; on a pool, a part of a node."""
 
     slot: int
     gpus: tuple[str, ...] = ()
@@ -33,7 +47,7 @@ SkipCase = Callable[[Case, str], Record]
 
 
 class Accounts(Protocol):
-    """Who keeps account of what running cases hold: of one machine, or of many."""
+    """Keeps account of what running cases hold: of one machine, or of many."""
 
     refresh_s: float | None
     """How often to ask again although no case has ended; None if only the end of one makes room."""
@@ -110,78 +124,97 @@ class Ledger:
         )
 
 
+def unmet_need(case: Case, statuses: Mapping[str, Status]) -> str:
+    """Why a case cannot run: one that it needs has ended and did not pass. Empty if there is none."""
+    names = (name for name in case.needs if name in statuses and not statuses[name].ok)
+    return next((f"needs {name}, which ended as {statuses[name]}" for name in names), "")
+
+
+def setup_failed(name: str) -> str:
+    """Why no case runs after a data set-up that did not pass."""
+    return f"the data set-up {name} did not pass"
+
+
 class Scheduler:
-    """Runs cases on a fixed number of threads, each with a slot of its own."""
+    """Runs cases on a fixed number of threads: data set-ups one by one, then what is ready and fits."""
 
     def __init__(
-        self, capacity: Capacity | Accounts, jobs: int, run_case: RunCase, stop: threading.Event
+        self, accounts: Accounts, jobs: int, run_case: RunCase, skip_case: SkipCase, stop: Stop
     ) -> None:
-        self._ledger: Accounts = Ledger(capacity, jobs) if isinstance(capacity, Capacity) else capacity
-        self._pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="case")
+        self._accounts = accounts
+        self._threads = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="case")
         self._run_case = run_case
+        self._skip_case = skip_case
         self._stop = stop
         self._ended: queue.SimpleQueue[tuple[Case, Future[Record]]] = queue.SimpleQueue()
-        self._statuses: dict[str, Status] = {}
+        self._setups: list[Case] = []
         self._waiting: dict[str, Case] = {}
+        self._unfinished: set[str] = set()
+        self._statuses: dict[str, Status] = {}
 
-    def run(
-        self, cases: Iterable[Case], *, kept: Mapping[str, Status], skip: SkipCase
-    ) -> Iterator[tuple[Case, Record]]:
-        """Yield each case with its record as it ends; after a stop, what has not begun gets none."""
-        self._statuses = dict(kept)
-        self._waiting = {case.name: case for case in cases if case.name not in kept}
-        with self._pool:
-            yield from self._skip_hopeless(skip)
+    def run(self, cases: Sequence[Case]) -> Iterator[Record]:
+        """Yield the record of each case as it ends; after a stop, what has not begun gets none.
+
+        The cases come with needs before those that need them; a need that is not among them has been met.
+        """
+        self._setups = [case for case in cases if case.kind == "data_setup"]
+        self._waiting = {case.name: case for case in cases if case.kind != "data_setup"}
+        self._unfinished = set(self._waiting)
+        with self._threads:
             self._start_what_fits()
-            while not self._ledger.idle:
-                for case, record in self._next_ended():
-                    yield case, record
-                    if not record.status.ok:
-                        yield from self._skip_hopeless(skip)
+            while not self._accounts.idle:
+                try:
+                    case, future = self._ended.get(timeout=self._accounts.refresh_s)
+                except queue.Empty:  # time to look for new room
+                    self._start_what_fits()
+                    continue
+                self._accounts.give_back(case)
+                record = future.result()
+                yield record
+                yield from self._settle(case, record.status)
                 self._start_what_fits()
 
     def _start_what_fits(self) -> None:
         while not self._stop.is_set() and (picked := self._pick()) is not None:
             case, grant = picked
-            del self._waiting[case.name]
-            future = self._pool.submit(self._run_case, case, grant)
+            future = self._threads.submit(self._run_case, case, grant)
             future.add_done_callback(lambda done, case=case: self._ended.put((case, done)))  # type: ignore[misc]
 
     def _pick(self) -> tuple[Case, Grant] | None:
-        """The first case, in the plan's order, whose needs have passed and which fits beside what runs."""
-        if not self._ledger.has_free_slot:
+        """The next data set-up, else the first case whose needs have passed and which fits beside what runs."""
+        if self._setups:
+            grant = self._accounts.take(self._setups[0]) if self._accounts.idle else None
+            return None if grant is None else (self._setups[0], grant)
+        if not self._accounts.has_free_slot:
             return None
         for case in self._waiting.values():
-            if all(name in self._statuses for name in case.needs):
-                grant = self._ledger.take(case)
+            if self._unfinished.isdisjoint(case.needs):
+                grant = self._accounts.take(case)
                 if grant is not None:
+                    del self._waiting[case.name]
                     return case, grant
         return None
 
-    def _next_ended(self) -> Iterator[tuple[Case, Record]]:
-        """The next case that ends; none if it is time to look for new room before."""
-        try:
-            case, future = self._ended.get(timeout=self._ledger.refresh_s)
-        except queue.Empty:
+    def _settle(self, case: Case, status: Status) -> Iterator[Record]:
+        """Note how a case ended, and skip those that cannot run any more."""
+        blocked = ""
+        if case.kind == "data_setup":
+            self._setups.remove(case)
+            blocked = "" if status.ok else setup_failed(case.name)
+        else:
+            self._unfinished.discard(case.name)
+            self._statuses[case.name] = status
+        if status.ok or self._stop.is_set():
             return
-        self._ledger.give_back(case)
-        record = future.result()
-        self._statuses[case.name] = record.status
-        yield case, record
-
-    def _skip_hopeless(self, skip: SkipCase) -> Iterator[tuple[Case, Record]]:
-        """Cases that need one that did not pass, and those that need them in turn."""
-        found = True
-        while found and not self._stop.is_set():
-            hopeless = [(case, name) for case in self._waiting.values() if (name := self._unmet(case))]
-            found = bool(hopeless)
-            for case, name in hopeless:
-                del self._waiting[case.name]
-                record = skip(case, f"needs {name}, which ended as {self._statuses[name]}")
-                self._statuses[case.name] = record.status
-                yield case, record
-
-    def _unmet(self, case: Case) -> str | None:
-        return next(
-            (name for name in case.needs if name in self._statuses and not self._statuses[name].ok), None
-        )
+        for other in (*self._setups, *self._waiting.values()):
+            reason = blocked or unmet_need(other, self._statuses)
+            if not reason:
+                continue
+            record = self._skip_case(other, reason)
+            if other.kind != "data_setup":
+                del self._waiting[other.name]
+                self._unfinished.discard(other.name)
+                self._statuses[other.name] = record.status
+            yield record
+        if blocked:
+            self._setups = []

@@ -1,9 +1,9 @@
 """A session's records into the history, once it is over: the files are the truth, the history follows them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from paceline.errors import PacelineError
 from paceline.history.urls import check_driver, find_url, parse_target
@@ -11,16 +11,11 @@ from paceline.judge.requirements import Baseline
 from paceline.model import Finding, Plan, Record
 from paceline.record.codec import load
 from paceline.record.environment import Environment
-from paceline.record.events import SESSION_STARTED, EventLog, session_events
-from paceline.record.layout import EVENTS
 from paceline.record.repository import git_of_suite
 
 if TYPE_CHECKING:
     from paceline.findings.baselines import Baselines
     from paceline.history import Store
-
-
-_RECORDED = "session_recorded"
 
 
 def choose_database(asked: str | None, configured: str | None, *, enabled: bool) -> str | None:
@@ -32,52 +27,30 @@ def choose_database(asked: str | None, configured: str | None, *, enabled: bool)
     return url
 
 
-class Remembered(NamedTuple):
-    """What the history says of the series that a session added to; `fault` is why it says nothing, and what to do."""
-
-    findings: tuple[Finding, ...] = ()
-    fault: str = ""
-
-
-def remember(session_dir: Path, place: Path | str, url: str) -> Remembered:
+def remember(session_dir: Path, place: Path | str, url: str) -> tuple[tuple[Finding, ...], str]:
     """Record what the session's files hold, and look for changes in the series that it added to.
 
-    A database that is down or locked costs a session nothing: its files stay, and can be imported at any time.
+    Hands back the findings, or why there are none and what to do. A database that is down or locked costs a session
+    nothing: its files stay, and can be imported at any time.
     """
     from paceline.history import open_store  # a quarter of a second, which no case has to wait for
     from paceline.history.session_files import read_session
     from paceline.history.store.database import driver_errors
 
     expected: tuple[type[Exception], ...] = (PacelineError, OSError, *driver_errors())
-    recorded = False
+    is_recorded = False
     try:
         session, environment, records = read_session(session_dir, str(place))
         with open_store(url) as store:
             store.add(session, environment, records)
-            recorded = True
-            return Remembered(findings=_findings(store, session.id, environment))
+            is_recorded = True
+            return _findings(store, session.id, environment), ""
     except expected as error:
-        if recorded:
-            later = "'paceline regressions' does so later"
-            return Remembered(fault=f"not searched for regressions: {str(error).splitlines()[0]}; {later}")
+        why = str(error).splitlines()[0]
+        if is_recorded:
+            return (), f"not searched for regressions: {why}; 'paceline regressions' does so later"
         later = f"'paceline history import {place}' adds the session later"
-        return Remembered(fault=f"not recorded in the history: {str(error).splitlines()[0]}; {later}")
-
-
-def remember_killed(session_dirs: Sequence[Path], url: str, *, by: str) -> list[str]:
-    """Record sessions whose runner was killed before it could; what to tell of it."""
-    notes = []
-    for session_dir in session_dirs:
-        events = session_events(session_dir / EVENTS)
-        starts = [event for event in events if event["event"] == SESSION_STARTED]
-        if not (starts and starts[-1].get("history")) or events[-1]["event"] == _RECORDED:
-            continue
-        fault = remember(session_dir, session_dir.absolute(), url).fault
-        if not fault:
-            with EventLog(session_dir / EVENTS) as log:
-                log.write(_RECORDED, by=by)
-        notes.append(fault or f"session {session_dir.name}, whose runner was killed, is in the history now")
-    return notes
+        return (), f"not recorded in the history: {why}; {later}"
 
 
 def _findings(store: "Store", session_id: str, environment: Mapping[str, Any]) -> tuple[Finding, ...]:
@@ -90,18 +63,8 @@ def _findings(store: "Store", session_id: str, environment: Mapping[str, Any]) -
     return session_findings(store, session_id)
 
 
-def _asked_for(plan: Plan) -> dict[str, set[str]]:
-    """The cases with a requirement that is relative to their history: the metrics, by the case's key."""
-    wanted: dict[str, set[str]] = {}
-    for case in plan.cases:
-        for requirement in case.requirements:
-            if requirement.kind == "max_regression":
-                wanted.setdefault(case.key, set()).add(requirement.metric)
-    return wanted
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Levels:
     """The levels that requirements are relative to; `fault` is why there are none."""
 
     session_dir: Path
@@ -109,7 +72,7 @@ class Held:
     known: "Baselines" = field(default_factory=dict)
     fault: str = ""
 
-    def baselines(self, record: Record) -> Mapping[str, Baseline]:
+    def of(self, record: Record) -> Mapping[str, Baseline]:
         """The level of each of the record's metrics that has one, on machines like its own."""
         if not self.known:
             return {}
@@ -127,19 +90,22 @@ class Held:
         return str(data.get("class_id", "")) if isinstance(data, dict) else ""
 
 
-def held_against(plan: Plan, url: str | None, session_dir: Path, environment: Environment) -> Held:
-    """What the plan's requirements are held against, if any is relative to the history."""
-    held = Held(session_dir=session_dir, environment=environment)
-    wanted = _asked_for(plan)
+def read_levels(plan: Plan, url: str | None, environment: Environment) -> Levels:
+    """What the plan's requirements are compared with, if any is relative to the history."""
+    levels = Levels(session_dir=plan.directory, environment=environment)
+    wanted: dict[str, set[str]] = {}
+    for case in plan.cases:
+        for requirement in case.requirements:
+            if requirement.kind == "max_regression":
+                wanted.setdefault(case.key, set()).add(requirement.metric)
     if not wanted:
-        return held
+        return levels
+    nothing = "so max_regression has nothing to hold results against"
     if url is None:
-        return replace(
-            held, fault="the history is off, so max_regression has nothing to hold results against"
-        )
+        return replace(levels, fault=f"the history is off, {nothing}")
     target = parse_target(url)
     if target.path is not None and not target.path.exists():
-        return held
+        return levels
     from paceline.findings.baselines import read_baselines  # brings numpy and SQLAlchemy
     from paceline.history import open_store
     from paceline.history.store.database import driver_errors
@@ -147,7 +113,6 @@ def held_against(plan: Plan, url: str | None, session_dir: Path, environment: En
     expected: tuple[type[Exception], ...] = (PacelineError, OSError, *driver_errors())
     try:
         with open_store(url) as store:
-            return replace(held, known=read_baselines(store, wanted, but=plan.session))
+            return replace(levels, known=read_baselines(store, wanted, but=plan.session))
     except expected as error:
-        why = f"the history cannot be read: {str(error).splitlines()[0]}"
-        return replace(held, fault=f"{why}, so max_regression has nothing to hold results against")
+        return replace(levels, fault=f"the history cannot be read: {str(error).splitlines()[0]}, {nothing}")

@@ -2,7 +2,7 @@
 
 import itertools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from paceline.config.load import Loaded, load
 from paceline.errors import SelectionError, SessionError
-from paceline.model import Plan, Report, Setting
+from paceline.model import Case, Plan, Report, Setting
 from paceline.plan import find_results_place, make_plan
 from paceline.record.directory import newest
 from paceline.record.remote.address import place_of, split, working_dir
@@ -18,7 +18,8 @@ from paceline.record.remote.sessions import newest_stored
 
 if TYPE_CHECKING:
     from paceline.evals.executor import ProgressCallback
-    from paceline.session.evals import SuiteEvals
+    from paceline.evals.suite import SuiteExecutor
+    from paceline.run.executor import Executor
 
 FollowUp = Callable[[Report, str | None, Callable[[str], None]], Report]
 """Given the report of a session that is recorded, the database and who to tell: the report as it is to be sent."""
@@ -86,13 +87,59 @@ def load_config(request: Request) -> Loaded:
 
 def prepare(request: Request, loaded: Loaded | None = None) -> Plan:
     """What would run, with no side effect."""
-    return prepare_with_evals(request, loaded or load_config(request))[0]
+    loaded = loaded or load_config(request)
+    return _prepare(request, loaded, suite_executors(request, loaded))
 
 
-def prepare_with_evals(request: Request, loaded: Loaded) -> "tuple[Plan, SuiteEvals | None]":
-    """The same with the suite's evals, whose stubs are among the plan's cases."""
+def prepare_to_run(request: Request, loaded: Loaded) -> "tuple[Plan, list[tuple[Executor, Sequence[Case]]]]":
+    """The same with the executors that its cases run on, in their order, each with its own cases."""
+    from paceline.run.executor import make_executor  # which only a run needs
+
+    others = suite_executors(request, loaded)
+    plan = _prepare(request, loaded, others)
+    theirs = {case.name for executor in others for case in executor.cases}
+    own = [*plan.setups, *(case for case in plan.cases if case.name not in theirs)]
+    parts: list[tuple[Executor, Sequence[Case]]] = []
+    if own:
+        count = len(own) - len(plan.setups)
+        parts.append((make_executor(plan, request.on, jobs=request.jobs, cases=count), own))
+    for executor in others:
+        names = {case.name for case in executor.cases}
+        executor.cases = [case for case in plan.cases if case.name in names]
+        if executor.cases:
+            parts.append((executor, executor.cases))
+    return plan, parts
+
+
+def suite_executors(request: Request, loaded: Loaded) -> "list[SuiteExecutor]":
+    """Executors that bring cases of their own: the evals of a suite.
+
+    An experiment changes what entries do, which evals know nothing of, so it runs without them.
+    """
+    section = loaded.config.evals
+    if section is None or loaded.problems:
+        return []
+    if request.setting is not None:
+        if not loaded.config.entries:
+            raise SelectionError("the suite has evals and no entries: an experiment runs entries only")
+        return []
+    from paceline.evals.suite import SuiteExecutor  # costs a moment that other suites need not spend
+
+    options = request.evals
+    return [
+        SuiteExecutor(
+            section,
+            gpu_ids=options.gpu_ids,
+            max_concurrent_runs=options.max_concurrent_runs,
+            base_result_dir=options.base_result_dir,
+            on=options.on or request.on,
+            on_progress=options.on_progress,
+        )
+    ]
+
+
+def _prepare(request: Request, loaded: Loaded, others: "Sequence[SuiteExecutor]") -> Plan:
     results_dir, name = _place(request, request.results_dir or find_results_place(loaded))
-    evals = _find_evals(request, loaded)
     plan = make_plan(
         loaded,
         session=name,
@@ -102,25 +149,12 @@ def prepare_with_evals(request: Request, loaded: Loaded) -> "tuple[Plan, SuiteEv
         shard=request.shard,
         environ={**os.environ, **request.setting.env} if request.setting else None,
         setting=request.setting,
-        stubs=evals.cases if evals else (),
+        stubs=[case for executor in others for case in executor.cases],
     )
     # Trials of an experiment are many: their logs stay with them, and what was set up for the first serves all.
     is_trial = request.setting is not None and request.setting.variant is not None
     plan = replace(plan, artifacts_dir=None) if is_trial else plan
-    return plan if request.setups else replace(plan, setups=()), evals
-
-
-def _find_evals(request: Request, loaded: Loaded) -> "SuiteEvals | None":
-    """The evals of the suite, unless an experiment changes what its entries do, which evals know nothing of."""
-    if loaded.config.evals is None or loaded.problems:
-        return None
-    if request.setting is not None:
-        if not loaded.config.entries:
-            raise SelectionError("the suite has evals and no entries: an experiment runs entries only")
-        return None
-    from paceline.session.evals import find_evals  # costs a moment that other suites need not spend
-
-    return find_evals(loaded, replace(request.evals, on=request.evals.on or request.on))
+    return plan if request.setups else replace(plan, setups=())
 
 
 def _place(request: Request, results: Path | str) -> tuple[Path | str, str]:

@@ -97,13 +97,6 @@ def _taken(session_dir: Path) -> Iterator[Outbox]:
             directory.unlock()
 
 
-def queue_records(session_dir: Path) -> None:
-    """Let what a killed runner left on disk wait for the session's sinks; nothing if it had none."""
-    if Outbox(session_dir).exists:
-        with _taken(session_dir):
-            pass
-
-
 def _report_of(directory: SessionDir, stored: StoredPlan) -> Report:
     """The report of a session that had no sinks when it ended, or whose runner was killed."""
     counts: Counter[Status] = Counter(record.status for _, record in directory.stored_records())

@@ -99,14 +99,14 @@ def _run(request: "Request", *, as_json: bool, quiet: bool) -> "tuple[Report, Ma
     """The report of the session, and the summary that the execution wrote."""
     from paceline.cli.evals.view import ViewListener, open_view
     from paceline.evals.stored import read_summary
-    from paceline.session.evals import run_evals
+    from paceline.session.session import run
 
     with (
         redirect_stdout(sys.stderr if as_json else sys.stdout),
         open_view(quiet=quiet, as_json=as_json) as view,
     ):
         shown = replace(request, evals=replace(request.evals, on_progress=view.progress))
-        report = run_evals(shown, ViewListener(view))
+        report = run(_evals_only(shown), ViewListener(view))
     return report, read_summary(report.plan.directory)
 
 
@@ -126,11 +126,14 @@ def plan_command(*, as_json: bool, **options: Any) -> int:
     from paceline.evals.stored import state_of
     from paceline.record.codec import dump
     from paceline.report.format import aligned, visible
-    from paceline.session.evals import plan_evals
+    from paceline.session.request import load_config, prepare, suite_executors
 
     request = _request(**options)
     with masked_errors(request.configs):
-        stubs = plan_evals(request)
+        request = _evals_only(request)
+        loaded = load_config(request)
+        prepare(request, loaded)  # raises what is wrong with the suite
+        stubs = [stub for executor in suite_executors(request, loaded) for stub in executor.stubs]
     states = [state_of(stub) for stub in stubs]
     if as_json:
         rows = [
@@ -163,3 +166,19 @@ def _request(
     options = EvalsOptions(**evals)
     configs = configs or (Path(DEFAULT_CONFIG),)
     return Request(configs=configs, sinks=sinks, db=db, history=history, evals=options)
+
+
+def _evals_only(request: "Request") -> "Request":
+    """The same request for a session of evals only, which lies beside their results."""
+    from paceline.evals.execution import new_name
+    from paceline.session.request import load_config
+
+    loaded = load_config(request)
+    section = loaded.config.evals
+    if section is None and not loaded.problems:
+        raise PacelineError(
+            f"{loaded.files[-1]} has no evals section: see docs/evals.md for one to start from"
+        )
+    root = Path(request.evals.base_result_dir or (section.base_result_dir if section else ".")).absolute()
+    options = replace(request.evals, alone=True)
+    return replace(request, results_dir=root, session_name=new_name(root), evals=options)

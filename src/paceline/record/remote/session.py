@@ -20,37 +20,11 @@ class NameTaken(SessionError):
     """An object store has a session of this name."""
 
 
-class KeptHere:
-    """A session that is kept where it runs: there is nothing to fetch and nothing to send."""
-
-    def __init__(self, plan: Plan) -> None:
-        self.place: Path | str = plan.directory
-
-    @property
-    def fault(self) -> str:
-        """Why no further case should begin."""
-        return ""
-
-    def catch_up(self, directory: SessionDir, *, rerun_failed: bool) -> None:
-        """Fetch what this machine has not, for a session that goes on."""
-
-    def start(self) -> None:
-        """The session's own files are written, and the first case is about to begin."""
-
-    def case_ended(self, case: Case) -> None:
-        """A case's record and all its files are on disk."""
-
-    def finish(self) -> str:
-        """The report is written: what could not be sent and how to send it, or an empty text."""
-        return ""
-
-
-class KeptInStore(KeptHere):
+class RemoteCopy:
     """A session that runs in a directory of this machine and is kept in an object store."""
 
     def __init__(self, plan: Plan, store: ObjectStore, lock: StoreLock) -> None:
-        super().__init__(plan)
-        self.place = join(store.url, plan.session)
+        self.place: Path | str = join(store.url, plan.session)
         self._plan = plan
         self._store = store
         self._lock = lock
@@ -58,6 +32,7 @@ class KeptInStore(KeptHere):
 
     @property
     def fault(self) -> str:
+        """Why no further case should begin."""
         if not self._lock.lost:
             return ""
         return (
@@ -65,18 +40,22 @@ class KeptInStore(KeptHere):
         )
 
     def catch_up(self, directory: SessionDir, *, rerun_failed: bool) -> None:
+        """Fetch what this machine has not, for a session that goes on."""
         caught = CatchUp(self._store, directory, self.mirror.ledger, self._plan.artifacts_dir)
         caught.run(self._plan, rerun_failed=rerun_failed)
         self.mirror.replaced |= caught.ahead
 
     def start(self) -> None:
+        """The session's own files are written, and the first case is about to begin."""
         self.mirror.start()
 
     def case_ended(self, case: Case) -> None:
+        """A case's record and all its files are on disk."""
         entry = entry_path(self._plan.directory, case)
         self.mirror.entry_ended(entry.relative_to(self._plan.directory).as_posix())
 
     def finish(self) -> str:
+        """The report is written: what could not be sent and how to send it, or an empty text."""
         unsent = self.mirror.finish()
         if not unsent:
             remove_old_copies(self._plan.directory.parent)
@@ -86,11 +65,11 @@ class KeptInStore(KeptHere):
 
 
 @contextmanager
-def keeping(plan: Plan, *, resumes: bool) -> Iterator[KeptHere]:
-    """The place of a plan's session, which no other runner uses meanwhile if it is in an object store."""
+def keep_copy(plan: Plan, *, resumes: bool) -> Iterator[RemoteCopy | None]:
+    """The copy of a plan's session in an object store, which no other runner uses meanwhile; None if it has none."""
     url = plan.settings.get("results_url")
     if not url:
-        yield KeptHere(plan)
+        yield None
         return
     check_session_name(plan.session)
     store = ObjectStore(url)
@@ -101,11 +80,11 @@ def keeping(plan: Plan, *, resumes: bool) -> Iterator[KeptHere]:
         raise held if resumes else NameTaken(str(held)) from held
     try:
         _make_room(plan, is_stored=store.version(f"{plan.session}/plan.json") is not None, resumes=resumes)
-        kept = KeptInStore(plan, store, lock)
+        copy = RemoteCopy(plan, store, lock)
         try:
-            yield kept
+            yield copy
         finally:
-            kept.mirror.stop()
+            copy.mirror.stop()
     finally:
         lock.release()
 

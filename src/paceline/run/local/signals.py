@@ -3,50 +3,57 @@
 import signal
 import threading
 from collections.abc import Callable, Iterable
-from types import FrameType, TracebackType
-from typing import Protocol
+from types import FrameType
+from typing import Any, Protocol, Self
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stoppable(Protocol):
-    """A warden, or a pool of machines; `stop` is called from a signal handler, so it takes no lock."""
+    """A warden or an executor; `stop` is called from a signal handler, so it takes no lock."""
 
     def stop(self, now: bool = False) -> None: ...
 
 
-class Stopper:
-    """While entered, signals set `event` and stop the wardens instead of ending the process.
+class Stop:
+    """Whether a session is to end. While entered, signals set it instead of ending the process.
 
-    `tell(again)` is called from the signal handler: it must take no lock.
+    `say(again)` is called from the signal handler: it must take no lock.
     """
 
-    def __init__(self, wardens: Iterable[Stoppable], tell: Callable[[bool], None]) -> None:
-        self.event = threading.Event()
+    def __init__(
+        self, targets: Iterable[Stoppable] = (), say: Callable[[bool], None] = lambda again: None
+    ) -> None:
         self.signalled = False
-        self._wardens = tuple(wardens)
-        self._tell = tell
-        self._before: dict[signal.Signals, signal.Handlers | object] = {}
+        """Whether the user asked for it."""
+        self._is_set = False
+        self._targets = tuple(targets)
+        self._say = say
+        self._before: dict[signal.Signals, Any] = {}
 
-    def stop(self) -> None:
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def ask(self) -> None:
         """Ask for a clean end; asked again, for an immediate one."""
-        again = self.event.is_set()
-        self.event.set()
-        for warden in self._wardens:
-            warden.stop(now=again)
+        again, self._is_set = self._is_set, True
+        for target in self._targets:
+            target.stop(now=again)
 
-    def __enter__(self) -> "Stopper":
+    def mark_signalled(self) -> None:
+        """Note that the user asked an executor that handles signals itself, and has ended what it ran."""
+        self.signalled = self._is_set = True
+
+    def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._on_signal) for number in _SIGNALS}
+            self._before = {number: signal.signal(number, self._on_signal) for number in SIGNALS}
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
+            signal.signal(number, handler)
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self._tell(self.signalled)
+        self._say(self.signalled)
         self.signalled = True
-        self.stop()
+        self.ask()

@@ -15,11 +15,12 @@ from typing import Any
 
 from paceline.model import Case, Plan, Record, Report
 from paceline.record.directory import SessionDir
-from paceline.record.environment import capture
+from paceline.record.environment import Environment, capture
 from paceline.record.events import EventLog
 from paceline.record.redact import Redactor
-from paceline.run.attempt import Bench, Tasks, run_attempt
+from paceline.run.attempt import Context, Tasks, attempt
 from paceline.run.local.process import Warden, shelter_wardens
+from paceline.run.local.signals import Stop
 from paceline.run.local.tree import read_proc
 from paceline.run.ray.archive import new_output, pack_entry
 from paceline.run.ray.boot import PREFIX, own
@@ -74,7 +75,7 @@ class NodeSlot:
         self._environ = _environ(self._gpus)
         self._warden = Warden()
         self._warden.__enter__()
-        self._asked = ""
+        self._stop = Stop([self._warden])
         self._entry_dir: Path | None = None
         self._archive: tempfile.SpooledTemporaryFile[bytes] | None = None
         self._spent: list[Path] = []
@@ -112,21 +113,19 @@ class NodeSlot:
         case = _joining_this_cluster(relocated(job.case, self._places(job)))
         self._entry_dir = directory.entry_dir(case)
         events = _Events()
-        bench = Bench(
+        known = {"git": {"revision": job.revision}}
+        context = Context(
             session=job.session,
             directory=directory,
             redactor=Redactor(),  # secrets stay at home, and are masked there in what comes back
             events=events,
             listener=_Listener(self._told),
             environ=self._environ,
-            store=lambda record, tasks: None,
-            environment_id=job.environment_id,
-            revision=job.revision,
+            environment=Environment(id=job.environment_id, class_id="", data=known, packages=()),
             gpu_interval_s=job.gpu_interval_s,
-            stopping=lambda: bool(self._asked),
         )
         grant = Grant(slot=0, gpus=self._gpus)
-        record, tasks = run_attempt(case, job.attempt, self._warden, grant, bench)
+        record, tasks = attempt(case, job.attempt, self._warden, grant, context, self._stop)
         if self._niceness:
             record = replace(record, details={**record.details, "nice": self._niceness})
         part, size = self._pack()
@@ -159,8 +158,9 @@ class NodeSlot:
 
     def stop(self, now: bool) -> None:
         """End the running case, and begin no other."""
-        self._asked = "kill" if now else "stop"
-        self._warden.stop(now=now)
+        if now and not self._stop.is_set():
+            self._stop.ask()
+        self._stop.ask()
 
     def close(self) -> None:
         """Leave nothing behind."""

@@ -10,27 +10,30 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryFile
 from time import monotonic
-from typing import IO, Any, Literal, Self
+from typing import Any, Literal
 
 from paceline.model import Case, Record, Status
 from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump
 from paceline.record.events import RUN_ENDED, RUN_STARTED, utc_now
 from paceline.record.layout import ARTIFACTS, safe_name
-from paceline.run.attempt import Bench, Tasks, blank_record, guarded, retried
+from paceline.run.attempt import Context, Tasks, Write, guarded, retried
+from paceline.run.executor import skip_case
+from paceline.run.local.signals import Stop
 from paceline.run.ray.archive import LiveLog, unpack_entry
 from paceline.run.ray.node import Job, Reply
 from paceline.run.ray.placement import Node, PoolLedger
 from paceline.run.ray.shipping import MARKER_PREFIX, TooMuch, find_roots, pack
 from paceline.run.ray.slots import POLL_S, Cluster, Lost, Slot, Slots, Unusable
-from paceline.run.scheduler import Grant
+from paceline.run.scheduler import Grant, Scheduler
 
 MOST_JOBS = 512
 PATIENCE_S = 10.0
@@ -68,48 +71,48 @@ class Ended(Exception):
 
 
 class RayPool:
-    """While entered, the nodes of a cluster as a place to run cases on."""
+    """An executor on the nodes of a Ray cluster."""
 
     def __init__(self, settings: PoolSettings, session_dir: Path, *, jobs: int | None, cases: int) -> None:
-        self.jobs = max(1, min(cases, jobs or MOST_JOBS))
+        self._jobs = max(1, min(cases, jobs or MOST_JOBS))
         self._settings = settings
         self._session_dir = session_dir
-        self._cluster = Cluster(settings.address)
-        self._slots = Slots(self._cluster)
-        self._ledger = PoolLedger(self._cluster.nodes)
-        self._stack = ExitStack()
-        self._asked = 0
+        self.cluster = Cluster(settings.address)
+        self.slots = Slots(self.cluster)
+        self._ledger = PoolLedger(self.cluster.nodes, self._jobs)
+        self.asked = 0
+        """What the user wants of running cases by now: nothing, STOP or KILL."""
         self._lock = threading.Lock()
         self._parcels: dict[str, Any] = {}
         self._misfits: dict[str, float] = {}
         self._token = uuid.uuid4().hex
         self._marker = session_dir / f"{MARKER_PREFIX}{self._token[:8]}"
 
-    def __enter__(self) -> Self:
-        with self._stack:
-            self._stack.enter_context(self._cluster)
-            self._stack.callback(self._slots.close)
-            self._stack.callback(lambda: self._marker.unlink(missing_ok=True))
-            self._stack = self._stack.pop_all()
-        return self
+    @contextmanager
+    def open(self, context: Context) -> Iterator[None]:
+        self._context = context
+        with self.cluster, ExitStack() as stack:
+            stack.callback(lambda: self._marker.unlink(missing_ok=True))
+            stack.callback(self.slots.close)
+            yield
 
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+    def run(self, cases: Sequence[Case], stop: Stop, write: Write) -> Iterator[Record]:
+        def run_case(case: Case, grant: Grant) -> Record:
+            return self._run_case(case, stop, write)
 
-    def accounts(self, jobs: int) -> PoolLedger:
-        self._ledger.slots = jobs
-        return self._ledger
+        skip = partial(skip_case, self._context, write)
+        return Scheduler(self._ledger, self._jobs, run_case, skip, stop).run(cases)
 
     def stop(self, now: bool = False) -> None:
         """Noticed by the threads that wait for cases; takes no lock, as a signal handler calls it."""
-        self._asked = KILL if now else max(self._asked, STOP)
+        self.asked = KILL if now else max(self.asked, STOP)
 
-    def run_case(self, case: Case, grant: Grant, bench: Bench) -> tuple[Record, Tasks]:
+    def _run_case(self, case: Case, stop: Stop, write: Write) -> Record:
         """Run a case on the node it was given, or on others after that one died."""
-        lost: list[str] = []
+        context, lost = self._context, list[str]()
 
         def attempt(number: int) -> tuple[Record, Tasks]:
-            record, tasks = guarded(case, number, bench, _Attempt(self, case, number, bench).record)
+            record, tasks = guarded(case, number, context, _Attempt(self, case, number, context).record)
             noted = tuple(f"an earlier attempt was lost with its node {name}" for name in lost)
             return replace(record, warnings=(*record.warnings, *noted)), tasks
 
@@ -119,31 +122,23 @@ class RayPool:
             lost.append(str(record.details[LOST]))
             return len(lost) <= self._settings.node_retries
 
-        return retried(case, bench, attempt, spared)
+        return retried(case, context, stop, write, attempt, spared)
 
-    @property
-    def asked(self) -> int:
-        """What the user wants of running cases by now: nothing, STOP or KILL."""
-        return self._asked
+    def is_ready(self, call: Any) -> bool:
+        return self.cluster.is_ready(call, max(POLL_S, POLL_S_PER_CASE * self._ledger.running))
 
-    @property
-    def poll_s(self) -> float:
-        return max(POLL_S, POLL_S_PER_CASE * self._ledger.running)
-
-    def find_slot(self, case: Case, bench: Bench) -> Slot:
+    def find_slot(self, case: Case) -> Slot:
         """A slot on the node that the case holds a part of, or on another if that one is gone or busy."""
 
         def keep_waiting(waited_s: float) -> bool:
-            return not self._asked and (waited_s < PATIENCE_S or self._ledger.move(case) is None)
-
-        def introduce(node: Node, hello: Mapping[str, Any]) -> str:
-            return self._keep_environment(hello, bench)
+            return not self.asked and (waited_s < PATIENCE_S or self._ledger.move(case) is None)
 
         faults: list[str] = []
         while len(faults) < STARTS:
             node = self._ledger.place(case) or self._find_node(case)
             try:
-                slot = self._slots.take(node, self._ledger.wanted(case, node), keep_waiting, introduce)
+                wanted = self._ledger.wanted(case, node)
+                slot = self.slots.take(node, wanted, keep_waiting, self._write_environment)
                 if slot is not None:
                     return slot
             except Lost as error:
@@ -152,7 +147,7 @@ class RayPool:
             except Unusable as error:
                 self._ledger.exclude(node.id, str(error))
                 self._ledger.settle(case)
-                bench.listener.note(f"a node of the pool is not used: {error}")
+                self._context.note(f"a node of the pool is not used: {error}")
             self.check_stop()
         raise Ended(Status.INFRA_ERROR, f"no node began to run it in {STARTS} tries: {faults[-1]}")
 
@@ -175,20 +170,8 @@ class RayPool:
         self._ledger.settle(case)
 
     def check_stop(self) -> None:
-        if self._asked:
+        if self.asked:
             raise Ended(Status.INTERRUPTED, "stopped before it began")
-
-    def let_go(self, slot: Slot, *, is_sound: bool) -> None:
-        if is_sound:
-            self._slots.give_back(slot)
-        else:
-            self._slots.bury(slot)
-
-    def is_ready(self, call: Any) -> bool:
-        return self._cluster.is_ready(call, self.poll_s)
-
-    def get(self, call: Any) -> Any:
-        return self._cluster.get(call)
 
     def ship(self, slot: Slot, case: Case) -> dict[str, str]:
         """Make sure that the slot has the directories of a case; where those are that it got a copy of."""
@@ -196,8 +179,10 @@ class RayPool:
         new = [root for root in roots if root.path not in slot.places]
         unseen = [root.path for root in new] if self._settings.ship == "always" else []
         if new and self._settings.ship == "auto":
-            self._leave_marker()
-            unseen = self.get(slot.call("unseen", new, str(self._marker), self._token))
+            with self._lock:
+                if not self._marker.exists():
+                    write_atomic(self._marker, self._token.encode(), durable=False)
+            unseen = self.cluster.get(slot.call("unseen", new, str(self._marker), self._token))
         for root in new:
             slot.places[root.path] = self._put(slot, root.path) if root.path in unseen else root.path
         here = {root.path: slot.places[root.path] for root in roots}
@@ -206,22 +191,20 @@ class RayPool:
     def _put(self, slot: Slot, path: str) -> str:
         with self._lock:
             if path not in self._parcels:
-                limit, exclude = self._settings.ship_limit, self._settings.exclude
                 results = (self._session_dir, self._session_dir.parent)
-                packed = pack(path, limit_bytes=limit, exclude=exclude, leave_out=results)
-                self._parcels[path] = self._cluster.put(packed)
+                settings = self._settings
+                packed = pack(
+                    path, limit_bytes=settings.ship_limit, exclude=settings.exclude, leave_out=results
+                )
+                self._parcels[path] = self.cluster.put(packed)
         name = f"{hashlib.sha256(path.encode()).hexdigest()[:8]}-{safe_name(Path(path).name or 'root')}"
-        return str(self.get(slot.call("put", name, self._parcels[path])))
+        return str(self.cluster.get(slot.call("put", name, self._parcels[path])))
 
-    def _leave_marker(self) -> None:
-        with self._lock:
-            if not self._marker.exists():
-                write_atomic(self._marker, self._token.encode(), durable=False)
-
-    def _keep_environment(self, hello: Mapping[str, Any], bench: Bench) -> str:
+    def _write_environment(self, hello: Mapping[str, Any]) -> str:
         """Write down where cases ran, as is done for this machine; the id of that environment."""
-        data = bench.redactor.values(hello["environment"])
-        lines = "".join(f"{bench.redactor.text(line)}\n" for line in hello["packages"])
+        redactor = self._context.redactor
+        data = redactor.values(hello["environment"])
+        lines = "".join(f"{redactor.text(line)}\n" for line in hello["packages"])
         write_atomic(self._session_dir / f"environment-{data['id']}.json", dump(data, pretty=True))
         write_atomic(self._session_dir / f"packages-{data['id']}.txt", lines.encode())
         return str(data["id"])
@@ -230,31 +213,30 @@ class RayPool:
 class _Attempt:
     """One attempt at a case, seen from home."""
 
-    def __init__(self, pool: RayPool, case: Case, number: int, bench: Bench) -> None:
+    def __init__(self, pool: RayPool, case: Case, number: int, context: Context) -> None:
         self._pool = pool
         self._case = case
         self._number = number
-        self._bench = bench
+        self._context = context
         self._node = ""
         self._begun = monotonic()
 
     def record(self) -> tuple[Record, Tasks]:
         """What came of it, however it ended."""
-        started = utc_now()
+        started, details = utc_now(), dict[str, Any]()
         try:
             if self._case.blocked:
                 raise Ended(Status.LAUNCH_ERROR, self._case.blocked)
-            return self._on(self._pool.find_slot(self._case, self._bench))
+            return self._on(self._pool.find_slot(self._case))
         except Ended as end:
-            record = self._blank(end.status, str(end))
+            status, reason = end.status, str(end)
         except Lost as error:
-            record = self._blank(Status.INFRA_ERROR, f"lost with its node {self._node}: {error}")
-            record = replace(record, details={**record.details, LOST: self._node})
-        return replace(record, started_at=started), ()
-
-    def _blank(self, status: Status, reason: str) -> Record:
-        record = blank_record(self._case, self._number, self._bench, status, reason)
-        return replace(record, details={"node": self._node} if self._node else {})
+            status, reason = Status.INFRA_ERROR, f"lost with its node {self._node}: {error}"
+            details[LOST] = self._node
+        if self._node:
+            details["node"] = self._node
+        record = self._context.blank_record(self._case, status, reason, self._number)
+        return replace(record, started_at=started, details={**record.details, **details}), ()
 
     def _on(self, slot: Slot) -> tuple[Record, Tasks]:
         self._node = slot.node.name
@@ -269,48 +251,58 @@ class _Attempt:
             self._pool.leave(self._case, slot.node)
             raise
         finally:
-            self._pool.let_go(slot, is_sound=is_sound)
+            if is_sound:
+                self._pool.slots.give_back(slot)
+            else:
+                self._pool.slots.bury(slot)
         return result
 
     def _run(self, slot: Slot) -> tuple[Record, Tasks]:
-        case, bench, pool = self._case, self._bench, self._pool
+        case, context, pool = self._case, self._context, self._pool
         places = pool.ship(slot, case)
         placed_s = monotonic() - self._begun
-        entry_dir = bench.directory.prepare(case)
-        command = [bench.redactor.text(case.at(word, entry_dir)) for word in case.argv]
-        log = LiveLog(entry_dir, bench.redactor)
-        bench.listener.case_started(case, command, entry_dir, log.tail)
-        bench.events.write("placed", case=case.name, attempt=self._number, node=slot.node.name)
+        entry_dir = context.directory.prepare(case)
+        command = [context.redactor.text(case.at(word, entry_dir)) for word in case.argv]
+        log = LiveLog(entry_dir, context.redactor)
+        context.listener.case_started(case, command, entry_dir, log.tail)
+        context.events.write("placed", case=case.name, attempt=self._number, node=slot.node.name)
         begun = monotonic()
-        call = slot.call("run", self._job(slot, places))
-        self._follow(slot, call, log)
-        reply: Reply = pool.get(call)
-        left = self._bring_home(slot, reply, entry_dir)
-        for event in reply.events:
-            if event["kind"] not in (RUN_STARTED, RUN_ENDED):
-                bench.events.write(**event)
-        timings_s = {
-            **reply.record.timings_s,
-            "placement": round(placed_s, 6),
-            "transfer": round(monotonic() - begun - reply.record.timings_s.get("total", 0.0), 6),
-        }
-        return self._complete(reply.record, slot, timings_s, left), reply.tasks
-
-    def _job(self, slot: Slot, places: Mapping[str, str]) -> Job:
-        return Job(
-            case=replace(self._case, cwd=self._case.cwd or str(Path.cwd()), retries=0),
+        job = Job(
+            case=replace(case, cwd=case.cwd or str(Path.cwd()), retries=0),
             attempt=self._number,
-            session=self._bench.session,
+            session=context.session,
             places=places,
             python=sys.executable,
             environment_id=slot.environment_id,
-            revision=self._bench.revision,
-            gpu_interval_s=self._bench.gpu_interval_s,
+            revision=context.environment.revision,
+            gpu_interval_s=context.gpu_interval_s,
         )
+        call = slot.call("run", job)
+        self._follow(slot, call, log)
+        reply: Reply = pool.cluster.get(call)
+        left = self._bring_home(slot, reply, entry_dir)
+        for event in reply.events:
+            if event["kind"] not in (RUN_STARTED, RUN_ENDED):
+                context.events.write(**event)
+        record, warnings = reply.record, list(reply.record.warnings)
+        if left:
+            more = f" and {len(left) - SHOWN} more" if len(left) > SHOWN else ""
+            warnings.append(f"not brought home from the node: {', '.join(left[:SHOWN])}{more}")
+        transfer_s = monotonic() - begun - record.timings_s.get("total", 0.0)
+        timings_s = {"placement": round(placed_s, 6), "transfer": round(transfer_s, 6)}
+        complete = replace(
+            record,
+            case=case,
+            timings_s={**record.timings_s, **timings_s},
+            warnings=tuple(warnings),
+            artifacts=context.directory.artifacts(case),
+            details={**record.details, "node": slot.node.name},
+        )
+        return complete, reply.tasks
 
     def _follow(self, slot: Slot, call: Any, log: LiveLog) -> None:
         """Pass on what the case prints and what the user wants, until it has ended."""
-        pool, sent, give_up = self._pool, 0, float("inf")
+        pool, context, sent, give_up = self._pool, self._context, 0, float("inf")
         while not pool.is_ready(call):
             if pool.asked > sent:
                 sent = pool.asked
@@ -319,50 +311,32 @@ class _Attempt:
             if monotonic() > give_up:
                 raise Ended(Status.INTERRUPTED, f"stopped; its node did not answer within {KILL_WAIT_S:g} s")
             question = slot.call("output", log.seen)
-            if pool.is_ready(question):
-                self._show(pool.get(question), log)
-
-    def _show(self, answer: tuple[dict[str, bytes], list[tuple[str, str]]], log: LiveLog) -> None:
-        chunks, told = answer
-        for path, chunk in chunks.items():
-            log.add(path, chunk)
-        for kind, text in told:
-            if kind == "run_started":
-                self._bench.listener.run_started(self._case, text)
-            else:
-                self._bench.listener.note(self._bench.redactor.text(text))
+            if not pool.is_ready(question):
+                continue
+            chunks, heard = pool.cluster.get(question)
+            for path, chunk in chunks.items():
+                log.add(path, chunk)
+            for kind, text in heard:
+                if kind == "run_started":
+                    context.listener.run_started(self._case, text)
+                else:
+                    context.listener.note(context.redactor.text(text))
 
     def _bring_home(self, slot: Slot, reply: Reply, entry_dir: Path) -> list[str]:
         """Put down what the case left; the names of what could not be."""
+        context = self._context
         if reply.size == len(reply.part):
-            left = unpack_entry(BytesIO(reply.part), entry_dir, self._bench.redactor)
+            left = unpack_entry(BytesIO(reply.part), entry_dir, context.redactor)
         else:
             with TemporaryFile() as whole:
-                self._fetch(slot, reply, whole)
-                left = unpack_entry(whole, entry_dir, self._bench.redactor)
-        packages = self._bench.directory.path / f"packages-{slot.environment_id}.txt"
+                whole.write(reply.part)
+                while (have := whole.tell()) < reply.size:
+                    whole.write(self._pool.cluster.get(slot.call("part", have)))
+                whole.seek(0)
+                left = unpack_entry(whole, entry_dir, context.redactor)
+        packages = context.directory.path / f"packages-{slot.environment_id}.txt"
         with suppress(OSError):  # a list of packages is not worth a failure
             (entry_dir / ARTIFACTS / "pip-freeze.txt").unlink(missing_ok=True)
             shutil.copyfile(packages, entry_dir / ARTIFACTS / "pip-freeze.txt")
-        self._bench.directory.clean(self._case)  # it was prepared here as for a run
+        context.directory.clean(self._case)  # it was prepared here as for a run
         return left
-
-    def _fetch(self, slot: Slot, reply: Reply, whole: IO[bytes]) -> None:
-        whole.write(reply.part)
-        while (have := whole.tell()) < reply.size:
-            whole.write(self._pool.get(slot.call("part", have)))
-        whole.seek(0)
-
-    def _complete(
-        self, record: Record, slot: Slot, timings_s: Mapping[str, float], left: Sequence[str]
-    ) -> Record:
-        more = f" and {len(left) - SHOWN} more" if len(left) > SHOWN else ""
-        noted = (f"not brought home from the node: {', '.join(left[:SHOWN])}{more}",) if left else ()
-        return replace(
-            record,
-            case=self._case,
-            timings_s=timings_s,
-            warnings=(*record.warnings, *noted),
-            artifacts=self._bench.directory.artifacts(self._case),
-            details={**record.details, "node": slot.node.name},
-        )

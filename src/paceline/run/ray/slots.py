@@ -33,7 +33,7 @@ CONCURRENT_CALLS = 4
 
 
 KeepWaiting = Callable[[float], bool]
-Introduce = Callable[[Node, dict[str, Any]], str]
+Introduce = Callable[[dict[str, Any]], str]
 """Told what a node of which nothing was known says of itself; hands back the id of its environment."""
 
 
@@ -267,7 +267,7 @@ class Slots:
         is_new = slot.node.id not in self._environments
         hello = self._cluster.get(slot.call("hello", is_new))
         if is_new:
-            self._environments[slot.node.id] = introduce(slot.node, hello)
+            self._environments[slot.node.id] = introduce(hello)
         slot.environment_id = self._environments[slot.node.id]
         return True
 
