@@ -1,6 +1,5 @@
 """Devices of a running execution, seen and changed from another process through two small files of its directory."""
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -10,9 +9,10 @@ from typing import Any
 from paceline.evals.devices import DevicePool, device_names
 from paceline.evals.registry import EvalError
 from paceline.evals.workers import WorkerSeat
-from paceline.record.atomic import write_all, write_atomic
+from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump, load
 from paceline.record.events import utc_now
+from paceline.record.jsonl import JsonLines, Tail
 from paceline.record.layout import SLOT_REQUESTS, SLOTS
 
 _LOOK_EVERY_S = 0.5
@@ -24,7 +24,7 @@ class SlotFiles:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._read_bytes = 0
+        self._requests = Tail(directory / SLOT_REQUESTS)
         self._looked_at = self._shown_at = 0.0
 
     def requests(self) -> Sequence[Mapping[str, str]]:
@@ -33,15 +33,11 @@ class SlotFiles:
         if now - self._looked_at < _LOOK_EVERY_S:
             return ()
         self._looked_at = now
-        try:
-            with (self._directory / SLOT_REQUESTS).open("rb") as file:
-                file.seek(self._read_bytes)
-                data = file.read()
-        except OSError:
-            return ()
-        whole = data[: data.rfind(b"\n") + 1]
-        self._read_bytes += len(whole)
-        return [request for line in whole.splitlines() if (request := _request(line)) is not None]
+        return [
+            request
+            for request in self._requests.read()
+            if request.get("do") in ("add", "remove") and "device" in request
+        ]
 
     def show(self, pool: DevicePool, workers: Iterable[WorkerSeat]) -> None:
         """Write down what devices do, now and then; a full disk costs the view only."""
@@ -56,15 +52,6 @@ class SlotFiles:
     def forget(self) -> None:
         """The execution has ended, and its devices do nothing any more."""
         (self._directory / SLOTS).unlink(missing_ok=True)
-
-
-def _request(line: bytes) -> Mapping[str, str] | None:
-    try:
-        request = load(line)
-    except ValueError:
-        return None
-    is_one = isinstance(request, dict) and request.get("do") in ("add", "remove") and "device" in request
-    return request if is_one else None
 
 
 def describe(pool: DevicePool, workers: Iterable[WorkerSeat]) -> list[dict[str, Any]]:
@@ -106,9 +93,6 @@ def read_slots(directory: Path) -> list[dict[str, Any]]:
 def ask(directory: Path, do: str, devices: Iterable[str]) -> None:
     """Ask a running execution to add or remove devices."""
     names = [name if name.startswith("cpu:") else device_names([name])[0] for name in devices]
-    fd = os.open(directory / SLOT_REQUESTS, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-    try:
+    with JsonLines(directory / SLOT_REQUESTS) as requests:
         for name in names:
-            write_all(fd, dump({"do": do, "device": name}) + b"\n")
-    finally:
-        os.close(fd)
+            requests.append({"do": do, "device": name})

@@ -23,7 +23,8 @@ from paceline.evals.paths import SPEC
 from paceline.evals.registry import EvalError
 from paceline.record.atomic import write_all, write_atomic
 from paceline.record.codec import dump, dump_plain, load, revive
-from paceline.record.events import end_torn_line, utc_now
+from paceline.record.events import utc_now
+from paceline.record.jsonl import JsonLines, append_line, read_lines
 
 PREDICTIONS, RAW, METRICS, DONE, ATTEMPTS = (
     "predictions.jsonl",
@@ -137,8 +138,7 @@ class PredictionLog:
 
     def __init__(self, directory: Path, samples: Sequence[Sample]) -> None:
         self._asked = {sample.id: _asked(sample) for sample in samples}
-        self._fd = os.open(directory / PREDICTIONS, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-        end_torn_line(self._fd)
+        self._lines = JsonLines(directory / PREDICTIONS)
         self.known: dict[str, Prediction] = {}
         for digest, prediction in read_predictions(directory):
             asked = self._asked.get(prediction.sample_id)
@@ -152,15 +152,14 @@ class PredictionLog:
             what = "a second prediction for" if name in self.known else "a prediction for the unknown"
             raise ValueError(f"the adapter gave {what} sample {name!r}")
         digest = _digest(self._asked[name], prediction.text)
-        line = {"sample_id": name, "digest": digest, **_prediction_json(prediction)}
-        write_all(self._fd, dump(line) + b"\n")
+        self._lines.append({"sample_id": name, "digest": digest, **_prediction_json(prediction)})
         self.known[name] = prediction
 
     def sync(self) -> None:
-        os.fsync(self._fd)
+        self._lines.sync()
 
     def close(self) -> None:
-        os.close(self._fd)
+        self._lines.close()
 
 
 def _prediction_json(prediction: Prediction) -> dict[str, Any]:
@@ -176,13 +175,8 @@ def _prediction_json(prediction: Prediction) -> dict[str, Any]:
 
 def read_predictions(directory: Path) -> Iterator[tuple[str, Prediction]]:
     """The stored predictions, each with the digest of question and answer; lines that are none are left out."""
-    try:
-        lines = (directory / PREDICTIONS).read_bytes().split(b"\n")
-    except FileNotFoundError:
-        return
-    for line in lines:
+    for data in read_lines(directory / PREDICTIONS):
         try:
-            data = load(line)
             yield (
                 str(data["digest"]),
                 Prediction(
@@ -202,28 +196,14 @@ def read_predictions(directory: Path) -> Iterator[tuple[str, Prediction]]:
 def append_attempt(directory: Path, attempt: Mapping[str, Any]) -> None:
     """Note an attempt that did not end well."""
     directory.mkdir(parents=True, exist_ok=True)
-    fd = os.open(directory / ATTEMPTS, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-    try:
-        end_torn_line(fd)
-        write_all(fd, dump({"time": utc_now(), **attempt}) + b"\n")
-    finally:
-        os.close(fd)
+    append_line(directory / ATTEMPTS, {"time": utc_now(), **attempt})
 
 
 def read_attempts(directory: Path) -> list[Mapping[str, Any]]:
     """The attempts that count against a stub's budget: those since it last failed for good."""
-    try:
-        lines = (directory / ATTEMPTS).read_bytes().split(b"\n")
-    except OSError:
-        return []
     counted: list[Mapping[str, Any]] = []
-    for line in lines:
-        try:
-            attempt = load(line)
-        except ValueError:
-            continue
-        if isinstance(attempt, dict):
-            counted.append(attempt)
-            if attempt.get("final"):
-                counted = []
+    for attempt in read_lines(directory / ATTEMPTS):
+        counted.append(attempt)
+        if attempt.get("final"):
+            counted = []
     return counted

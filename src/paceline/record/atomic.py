@@ -2,13 +2,15 @@
 
 import itertools
 import os
+import secrets
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
 from paceline.record.layout import names_in
-from paceline.record.lock import RUNNER
 
+# A process id alone does not tell two runners apart: containers that share a disk often have the same.
+RUNNER = secrets.token_hex(8)
 _PREFIX = ".tmp-"
 _counter = itertools.count()
 

@@ -11,8 +11,8 @@ from typing import Any, Self, overload
 from paceline.errors import SessionError
 from paceline.model import Case, Plan, Record
 from paceline.record import codec, layout
-from paceline.record.atomic import is_temporary, remove_temporary_files, write_all, write_atomic
-from paceline.record.events import end_torn_line
+from paceline.record.atomic import is_temporary, remove_temporary_files, write_atomic
+from paceline.record.jsonl import append_line
 from paceline.record.layout import ARTIFACTS, ATTEMPTS, LOGS, OUTPUT, RECORD, RESULTS, SCRATCH
 from paceline.record.lock import SessionLock
 from paceline.record.masking import mask_record, mask_result
@@ -241,12 +241,7 @@ class SessionDir:
 
     def append_result_line(self, case: Case, data: Mapping[str, Any]) -> None:
         """Add an attempt's line to `results.jsonl`."""
-        fd = os.open(self.entry_dir(case) / RESULTS, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-        try:
-            end_torn_line(fd)
-            write_all(fd, codec.dump_plain(mask_result(codec.plain(data), self._redactor)) + b"\n")
-        finally:
-            os.close(fd)
+        append_line(self.entry_dir(case) / RESULTS, mask_result(codec.plain(data), self._redactor))
 
 
 class RecordFiles(Sequence[Record]):

@@ -1,12 +1,12 @@
 """The journal of a session: one JSON line for each thing that happened, in the order it happened."""
 
 import os
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from paceline.record.codec import dump_plain, load, plain
+from paceline.record.codec import plain
+from paceline.record.jsonl import JsonLines, read_lines
 from paceline.record.masking import mask_event
 from paceline.record.redact import Redactor
 
@@ -29,40 +29,23 @@ class EventLog:
     """Appends events to a file; a full disk or a lost one costs events, never the run."""
 
     def __init__(self, path: Path, redactor: Redactor | None = None) -> None:
-        self._path = path
+        self._lines = JsonLines(path)
         self._redactor = redactor or Redactor()
-        self._fd: int | None = None
-        self._torn = False
 
     def write(self, kind: str, **fields: Any) -> bool:
-        """Append one event by a single system call; False if the disk did not take it."""
+        """Append one event; False if the disk did not take it. It takes no lock: a signal handler may call it."""
         event = {"time": utc_now(), "event": kind, **mask_event(plain(fields), self._redactor)}
-        line = dump_plain(event) + b"\n"
-        if self._torn:
-            line = b"\n" + line
         try:
-            fd = self._fd if self._fd is not None else self._open()
-            self._torn = os.write(fd, line) != len(line)
+            self._lines.append(event)
         except OSError:
             return False
-        return not self._torn
-
-    def _open(self) -> int:
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-        self._fd = fd
-        end_torn_line(fd)
-        return fd
-
-    def close(self) -> None:
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        return True
 
     def __enter__(self) -> "EventLog":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        self._lines.close()
 
 
 def end_torn_line(fd: int) -> None:
@@ -72,27 +55,14 @@ def end_torn_line(fd: int) -> None:
         os.write(fd, b"\n")
 
 
-def read_events(path: Path) -> Iterator[dict[str, Any]]:
-    """The events of a journal; torn lines are left out."""
-    try:
-        file = path.open("rb")
-    except FileNotFoundError:
-        return
-    with file:
-        for line in file:
-            try:
-                event = load(line)
-            except ValueError:
-                continue
-            if isinstance(event, dict):
-                yield event
+read_events = read_lines
 
 
 def first_start(path: Path) -> dict[str, Any]:
     """The event that a session began with: by its time the session is known, wherever its directory is now."""
-    return next((event for event in read_events(path) if event.get("event") == SESSION_STARTED), {})
+    return next((event for event in read_lines(path) if event.get("event") == SESSION_STARTED), {})
 
 
 def session_events(path: Path) -> list[dict[str, Any]]:
     """The events that tell of the session as a whole: each start of it, and each end that was seen."""
-    return [event for event in read_events(path) if str(event.get("event")).startswith("session_")]
+    return [event for event in read_lines(path) if str(event.get("event")).startswith("session_")]

@@ -3,7 +3,6 @@
 import fcntl
 import json
 import os
-import secrets
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -13,11 +12,10 @@ from typing import Any
 
 from paceline.errors import SessionError
 from paceline.record import codec
-from paceline.record.events import RUN_ENDED, RUN_STARTED, read_events
+from paceline.record.atomic import RUNNER
+from paceline.record.events import RUN_ENDED, RUN_STARTED
+from paceline.record.jsonl import read_lines
 from paceline.record.layout import EVENTS, LOCK
-
-# A process id alone does not tell two runners apart: containers that share a disk often have the same.
-RUNNER = secrets.token_hex(8)
 
 
 class SessionLock:
@@ -71,7 +69,7 @@ def stale_run_ids(session_dir: Path) -> list[str]:
     if not _was_abandoned(session_dir):
         return []
     running: dict[str, None] = {}
-    for event in read_events(session_dir / EVENTS):
+    for event in read_lines(session_dir / EVENTS):
         if event.get("event") == RUN_STARTED:
             running[str(event.get("run_id"))] = None
         elif event.get("event") == RUN_ENDED:

@@ -14,7 +14,7 @@ from paceline.experiments.bisect.result import Candidate
 from paceline.experiments.builds.cache import keep
 from paceline.experiments.builds.environments import Venv, build_venv
 from paceline.experiments.builds.worktrees import Worktree, checkout
-from paceline.record.lock import RUNNER
+from paceline.record.atomic import RUNNER
 
 SETUP_TIMEOUT_S = 7200.0
 _SHOWN_LINES = 3

@@ -5,9 +5,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from paceline.record.atomic import write_all
-from paceline.record.codec import dump_plain
-from paceline.record.events import end_torn_line, read_events
+from paceline.record.jsonl import append_line, read_lines
 from paceline.record.layout import SENT
 
 _Mark = tuple[int, int]
@@ -22,7 +20,7 @@ class Ledger:
     def __init__(self, session_dir: Path) -> None:
         self._path = session_dir / SENT
         self._marks: dict[str, _Mark] = {}
-        for line in read_events(self._path):
+        for line in read_lines(self._path):
             self._apply(line)
 
     def has(self, name: str, status: os.stat_result) -> bool:
@@ -51,12 +49,7 @@ class Ledger:
     def _write(self, line: dict[str, str | int]) -> None:
         self._apply(line)
         with suppress(OSError):  # A full disk: what is forgotten is sent again one day.
-            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-            try:
-                end_torn_line(fd)
-                write_all(fd, dump_plain(line) + b"\n")
-            finally:
-                os.close(fd)
+            append_line(self._path, line)
 
     def _apply(self, line: dict[str, str | int]) -> None:
         name = str(line.get("name", ""))
