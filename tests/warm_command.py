@@ -71,7 +71,7 @@ _LOADED = (
     *(
         "paceline.dashboard.build",
         "paceline.report.terminal",
-        "paceline.report.schemas",
+        "paceline.record.schemas",
         "paceline.sinks.dispatch",
     ),
     *(

@@ -1,15 +1,19 @@
-"""The types that flow: config → plan → record → series → finding → report; none is changed after it was made."""
+"""The types that flow: config → plan → record → series → finding → report; none is changed after it was made.
+
+The text beside a field says what it holds; the JSON Schemas of the files have it from here.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 RUN_DIR = "\x00run_dir\x00"
 """Stands, in a case's strings, for the directory of one run of it; `Case.at` puts the directory in."""
 
 RECORD_SCHEMA = 1
+REPORT_SCHEMA = 1
 
 Scalar = str | int | float | bool | None
 Direction = Literal["lower", "higher"]
@@ -61,11 +65,11 @@ class Resources:
     `labels` are those that a node of a pool must have.
     """
 
-    cpus: float = 1
-    gpus: int = 0
-    memory_bytes: int = 0
-    exclusive: bool = False
-    labels: Mapping[str, str] = field(default_factory=dict)
+    cpus: Annotated[float, "CPU cores."] = 1
+    gpus: Annotated[int, "GPUs."] = 0
+    memory_bytes: Annotated[int, "Memory in bytes; 0: not accounted for."] = 0
+    exclusive: Annotated[bool, "Whether nothing may run beside it."] = False
+    labels: Annotated[Mapping[str, str], "Labels that its node must have."] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,25 +84,25 @@ class Limits:
 class Requirement:
     """One bound on one metric; `tolerance` is relative and widens the bound."""
 
-    metric: str
-    kind: CheckKind
-    bound: Scalar
-    tolerance: float = 0.0
-    severity: Severity = "fail"
+    metric: Annotated[str, "The metric that is bounded."]
+    kind: Annotated[CheckKind, "The kind of bound."]
+    bound: Annotated[Scalar, "The bound."]
+    tolerance: Annotated[float, "The share of the bound by which it is widened."] = 0.0
+    severity: Annotated[Severity, "What an unmet one does to the case."] = "fail"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
     """A requirement held against what was measured; a negative `margin` lies outside the bound."""
 
-    metric: str
-    kind: CheckKind
-    bound: Scalar
-    actual: Scalar
-    margin: float | None
-    ok: bool
-    severity: Severity = "fail"
-    reason: str = ""
+    metric: Annotated[str, "The metric that is bounded."]
+    kind: Annotated[CheckKind, "The kind of bound."]
+    bound: Annotated[Scalar, "The bound."]
+    actual: Annotated[Scalar, "What was measured; null when it was not."]
+    margin: Annotated[float | None, "How far the value lies inside the bound; negative: outside."]
+    ok: Annotated[bool, "Whether the requirement is met."]
+    severity: Annotated[Severity, "What an unmet one does to the case."] = "fail"
+    reason: Annotated[str, "Why it is not met."] = ""
 
 
 def name_case(entry: str, params: Mapping[str, Scalar]) -> str:
@@ -127,34 +131,40 @@ def write_scalar(value: Scalar) -> str:
 class Case:
     """One benchmark with all its parameters set: an entry, a cell of a matrix, a step of a data set-up."""
 
-    name: str
-    entry: str
-    key: str
-    fingerprint: str = ""
-    params: Mapping[str, Scalar] = field(default_factory=dict)
-    variant: str | None = None
-    version: str = "1"
-    kind: CaseKind = "entry"
+    name: Annotated[
+        str, "The case's name, unique in the session; the entry's name and, of a matrix, the cell."
+    ]
+    entry: Annotated[str, "The entry of the configuration that the case comes from."]
+    key: Annotated[str, "The case's identity in history: its name and sorted parameters."]
+    fingerprint: Annotated[
+        str, "A hash of all that decides the result; a resumed session keeps equal ones."
+    ] = ""
+    params: Annotated[Mapping[str, Scalar], "The parameters that the matrix set."] = field(
+        default_factory=dict
+    )
+    variant: Annotated[str | None, "The arm of a comparison, if it is one's."] = None
+    version: Annotated[str, "Changes when the benchmark's meaning does."] = "1"
+    kind: Annotated[CaseKind, "A benchmark, or a step that prepares data."] = "entry"
     script: str | None = None
     argv: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str | None = None
     results_path: str = f"{RUN_DIR}/benchmark_results"
     metrics_required: bool = True
-    timeout_s: float = 7200
+    timeout_s: Annotated[float, "Seconds after which the command is ended."] = 7200
     grace_s: float = 5
-    resources: Resources = Resources()
+    resources: Annotated[Resources, "What the case takes while it runs."] = Resources()
     limits: Limits = Limits()
     cluster: Mapping[str, Any] | None = None
-    requirements: tuple[Requirement, ...] = ()
+    requirements: Annotated[tuple[Requirement, ...], "Bounds on its metrics."] = ()
     repeat: int = 1
     warmup: int = 0
     retries: int = 0
-    tags: tuple[str, ...] = ()
+    tags: Annotated[tuple[str, ...], "The tags of the entry."] = ()
     needs: tuple[str, ...] = ()
     delete_scratch: bool = True
     sink_data: Mapping[str, Any] = field(default_factory=dict)
-    blocked: str | None = None
+    blocked: Annotated[str | None, "What keeps the case from running."] = None
     source: Source = Source()
 
     @property
@@ -235,10 +245,10 @@ class Metric:
 class Measurement:
     """A metric's value in one record, with every sample it came from."""
 
-    value: Scalar
-    unit: str | None = None
-    direction: Direction | None = None
-    samples: tuple[Scalar, ...] = ()
+    value: Annotated[Scalar, "The median of the samples if they are numbers."]
+    unit: Annotated[str | None, "The unit, such as s or bytes."] = None
+    direction: Annotated[Direction | None, "Which way is better; null: neither."] = None
+    samples: Annotated[tuple[Scalar, ...], "Every value measured."] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,24 +258,30 @@ class Record:
     `details` holds what only some kinds of cases know: a test's outcomes and source, a run's node in a pool.
     """
 
-    session: str
-    case: Case
-    attempt: int
-    status: Status
-    reason: str = ""
-    started_at: str = ""
-    exec_time_s: float = 0.0
-    timings_s: Mapping[str, float] = field(default_factory=dict)
-    returncode: int | None = None
-    command: tuple[str, ...] = ()
-    metrics: Mapping[str, Measurement] = field(default_factory=dict)
-    params: Mapping[str, Any] = field(default_factory=dict)
-    requirements: tuple[Check, ...] = ()
-    environment: str = ""
-    revision: str = ""
-    warnings: tuple[str, ...] = ()
-    artifacts: tuple[str, ...] = ()
-    details: Mapping[str, Any] = field(default_factory=dict)
+    session: Annotated[str, "The session's name."]
+    case: Annotated[Case, "What ran."]
+    attempt: Annotated[int, "Which attempt at the case this was."]
+    status: Annotated[Status, "How the case ended."]
+    reason: Annotated[str, "Why it ended so; empty when it passed."] = ""
+    started_at: Annotated[str, "When it started: UTC, ISO 8601."] = ""
+    exec_time_s: Annotated[float, "Wall time of the command in seconds, the median if it was repeated."] = 0.0
+    timings_s: Annotated[Mapping[str, float], "Seconds of each phase: cluster_start, run, …"] = field(
+        default_factory=dict
+    )
+    returncode: Annotated[
+        int | None, "Its exit code; negative: ended by that signal; null: never started."
+    ] = None
+    command: Annotated[tuple[str, ...], "The command line that ran, secrets masked."] = ()
+    metrics: Annotated[Mapping[str, Measurement], "What was measured, by name."] = field(default_factory=dict)
+    params: Annotated[Mapping[str, Any], "What the benchmark itself wrote of them."] = field(
+        default_factory=dict
+    )
+    requirements: Annotated[tuple[Check, ...], "Every requirement, checked."] = ()
+    environment: Annotated[str, "The id of the environment in environment.json."] = ""
+    revision: Annotated[str, "The git revision of the suite."] = ""
+    warnings: Annotated[tuple[str, ...], "What was noticed and did not decide the status."] = ()
+    artifacts: Annotated[tuple[str, ...], "Files kept with the record, relative to its directory."] = ()
+    details: Annotated[Mapping[str, Any], "What only some kinds of cases know."] = field(default_factory=dict)
 
 
 Verdict = Literal["better", "worse", "same", "inconclusive"]
@@ -277,17 +293,17 @@ State = Literal["new", "acknowledged", "expected", "fixed", "false"]
 class Finding:
     """What a judge says about one metric of one case; one of the history has an id and a state."""
 
-    judge: str
-    case: str
-    metric: str
-    verdict: Verdict
-    effect: float | None = None
-    low: float | None = None
-    high: float | None = None
-    evidence: Mapping[str, Any] = field(default_factory=dict)
-    message: str = ""
-    id: str = ""
-    state: State = "new"
+    judge: Annotated[str, "Who says so."]
+    case: Annotated[str, "The case's key."]
+    metric: Annotated[str, "The metric."]
+    verdict: Annotated[Verdict, "What changed."]
+    effect: Annotated[float | None, "The relative change."] = None
+    low: Annotated[float | None, "The lower end of the effect's interval."] = None
+    high: Annotated[float | None, "The upper end of the effect's interval."] = None
+    evidence: Annotated[Mapping[str, Any], "What the verdict rests on."] = field(default_factory=dict)
+    message: Annotated[str, "The finding in a sentence."] = ""
+    id: Annotated[str, "Its id in the history; empty if it has none."] = ""
+    state: Annotated[State, "What became of it; only new ones fail anything."] = "new"
 
     @property
     def fails(self) -> bool:

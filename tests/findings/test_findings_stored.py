@@ -10,7 +10,8 @@ from paceline.findings.curves import Curve
 from paceline.findings.telling import change_text, message, share, suspect_text, suspects_text, to_finding
 from paceline.history import open_store
 from paceline.history.findings import StoredFinding
-from paceline.record.codec import finding_from_json, finding_json
+from paceline.model import Finding
+from paceline.record.codec import decode, encode
 from paceline.record.masking import mask_finding
 from paceline.record.redact import Redactor
 
@@ -49,7 +50,7 @@ def test_a_finding_in_a_report_has_no_secrets(tmp_path: Path) -> None:
     found = to_finding(stored(tmp_path), Curve(values=(1.0, 2.5), index=1))
     masked = mask_finding(found, Redactor(["2026.9.0"]))
     assert "2026.9.0" in found.message and "2026.9.0" not in f"{masked.message}{masked.evidence}"
-    assert finding_from_json(finding_json(found)) == found
+    assert decode(Finding, encode(found)) == found
 
 
 def test_suspects_in_words() -> None:

@@ -17,7 +17,8 @@ from paceline.record.environment import capture
 from paceline.record.events import EventLog, read_events
 from paceline.record.masking import mask_case, mask_plan, mask_record, mask_result
 from paceline.record.redact import MASK, Redactor, is_maskable
-from paceline.report import json_report, schemas
+from paceline.record.schemas import json_schema
+from paceline.report.files import JsonWriter, pieces
 from record.secret_words import (
     OWN_WORDS,
     PLANTED,
@@ -47,7 +48,7 @@ def test_a_stored_record_is_whole_when_our_words_are_secrets(words: list[str]) -
         directory.write_record(record)
         stored = load((directory.entry_dir(record.case) / "record.json").read_bytes())
         read = directory.read_record(record.case)
-    jsonschema.validate(stored, schemas.RECORD)
+    jsonschema.validate(stored, json_schema("record"))
     assert stored == to_json(record)
     assert read is not None and to_json(read) == to_json(record)
 
@@ -58,8 +59,8 @@ def test_a_stored_record_is_whole_when_our_words_are_secrets(words: list[str]) -
 def test_a_report_of_masked_records_is_whole(words: list[str]) -> None:
     records = [mask_record(planted_record(HARMLESS), Redactor(words))]
     report = Report(plan=planted_plan(), records=records, counts={Status.REQUIREMENT_FAILED: 1})
-    written = load(b"".join(json_report.parts(report)))
-    jsonschema.validate(written, schemas.REPORT)
+    written = load(b"".join(pieces(JsonWriter(report), report.records)))
+    jsonschema.validate(written, json_schema("report"))
     assert written["records"] == [to_json(planted_record(HARMLESS))]
 
 

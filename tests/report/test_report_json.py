@@ -11,7 +11,8 @@ from paceline.model import Case, Check, Finding, Measurement, Plan, Record, Repo
 from paceline.plan import plan_json
 from paceline.record.codec import dump, to_json
 from paceline.record.redact import Redactor
-from paceline.report import json_report, schemas
+from paceline.record.schemas import json_schema
+from paceline.report.files import JsonWriter, pieces
 
 
 def make_record(number: int = 0) -> Record:
@@ -52,10 +53,10 @@ def make_report(records: Sequence[Record]) -> Report:
 
 
 def read(report: Report) -> Any:
-    return json.loads(b"".join(json_report.parts(report)))
+    return json.loads(b"".join(pieces(JsonWriter(report), report.records)))
 
 
-@pytest.mark.parametrize("schema", [schemas.RECORD, schemas.REPORT, schemas.PLAN])
+@pytest.mark.parametrize("schema", [json_schema(name) for name in ("record", "report", "plan")])
 def test_the_schemas_are_schemas_and_describe_every_field(schema: dict[str, Any]) -> None:
     jsonschema.Draft202012Validator.check_schema(schema)
 
@@ -69,14 +70,14 @@ def test_the_schemas_are_schemas_and_describe_every_field(schema: dict[str, Any]
 
 
 def test_a_record_follows_its_schema() -> None:
-    jsonschema.validate(json.loads(dump(to_json(make_record()))), schemas.RECORD)
+    jsonschema.validate(json.loads(dump(to_json(make_record()))), json_schema("record"))
 
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_a_report_follows_its_schema(count: int) -> None:
     report = make_report([make_record(number) for number in range(count)])
     written = read(report)
-    jsonschema.validate(written, schemas.REPORT)
+    jsonschema.validate(written, json_schema("report"))
     assert list(written) == ["schema", "session", "ok", "records", "findings"]
     assert [record["case"]["name"] for record in written["records"]] == [f"case {n}" for n in range(count)]
     assert written["ok"] is False and written["findings"][0]["effect"] == "Infinity"
@@ -90,14 +91,14 @@ def test_a_plan_follows_its_schema() -> None:
     plan = Plan(
         session="s", directory=Path("results/s"), cases=(case,), setups=(case,), settings={"errors": ("e",)}
     )
-    jsonschema.validate(json.loads(dump(plan_json(plan, Redactor()))), schemas.PLAN)
+    jsonschema.validate(json.loads(dump(plan_json(plan, Redactor()))), json_schema("plan"))
 
 
 def test_a_wrong_record_does_not_follow_the_schema() -> None:
     written = json.loads(dump(to_json(make_record())))
     for name, value in (("status", "fine"), ("attempt", 0), ("case", {}), ("schema", 2)):
         with pytest.raises(jsonschema.ValidationError):
-            jsonschema.validate({**written, name: value}, schemas.RECORD)
+            jsonschema.validate({**written, name: value}, json_schema("record"))
 
 
 class MadeRecords(Sequence[Record]):
@@ -122,7 +123,8 @@ class MadeRecords(Sequence[Record]):
 def test_memory_does_not_grow_with_the_records() -> None:
     def peak_bytes(count: int) -> int:
         tracemalloc.start()
-        for _ in json_report.parts(make_report(MadeRecords(count))):
+        report = make_report(MadeRecords(count))
+        for _ in pieces(JsonWriter(report), report.records):
             pass
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()

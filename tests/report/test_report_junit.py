@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from paceline.model import Check, Measurement, Plan, Record, Report, Status
 from paceline.record.directory import SessionDir
 from paceline.report import junit
+from paceline.report.files import pieces
 from report.reports import make_timed
 
 any_text = st.text(st.characters(), max_size=30)
@@ -15,7 +16,9 @@ any_text = st.text(st.characters(), max_size=30)
 def write(directory: Path, *records: Record, session: str = "s") -> ElementTree.Element:
     counts = {status: sum(record.status is status for record in records) for status in Status}
     report = Report(plan=Plan(session=session, directory=directory), records=records, counts=counts)
-    return ElementTree.fromstring(b"".join(junit.parts(report, SessionDir(directory))))
+    return ElementTree.fromstring(
+        b"".join(pieces(junit.JunitWriter(report, SessionDir(directory)), report.records))
+    )
 
 
 def test_every_status_has_its_element(tmp_path: Path) -> None:

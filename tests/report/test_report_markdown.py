@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 from paceline.model import Case, Check, Finding, Measurement, Plan, Record, Report, Requirement, Status
 from paceline.record.directory import SessionDir
 from paceline.report import markdown
+from paceline.report.files import pieces
 from report.reports import make_timed
 
 HOSTILE = "<script>alert(1)</script> | `code` **bold** _x_ [link](http://x) ![i](y) & # ~~a~~ \\"
@@ -20,7 +21,7 @@ def write(directory: Path, *records: Record, **changes: Any) -> str:
     counts = {status: sum(record.status is status for record in records) for status in Status}
     plan = Plan(session="night", directory=directory)
     report = Report(**{"plan": plan, "records": records, "counts": counts, **changes})
-    return b"".join(markdown.parts(report, SessionDir(directory))).decode()
+    return b"".join(pieces(markdown.MarkdownWriter(report, SessionDir(directory)), report.records)).decode()
 
 
 def render(text: str) -> str:

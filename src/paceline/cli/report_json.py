@@ -9,7 +9,7 @@ import click
 
 from paceline.cli import output
 from paceline.model import Report
-from paceline.report import json_report
+from paceline.report.files import JsonWriter, pieces
 from paceline.report.terminal import PlainConsole, make_console
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ Run = Callable[["PlainConsole | LiveConsole"], Report]
 
 def print_report(report: Report) -> None:
     """Write what `report.json` holds; a session of any size takes no memory."""
-    for part in json_report.parts(report):
+    for part in pieces(JsonWriter(report), report.records):
         output.write_bytes(part)
 
 

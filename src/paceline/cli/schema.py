@@ -36,6 +36,6 @@ def _find_schema(format_: str) -> Any:
         from paceline.config.schema import Config
 
         return Config.model_json_schema()
-    from paceline.report import schemas
+    from paceline.record.schemas import json_schema
 
-    return {"plan": schemas.PLAN, "record": schemas.RECORD, "report": schemas.REPORT}[format_]
+    return json_schema(format_)

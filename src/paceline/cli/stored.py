@@ -160,7 +160,7 @@ def _findings(path: Path) -> Iterator[Finding]:
     except (OSError, ValueError):
         return
     if isinstance(found, list):
-        yield from map(codec.finding_from_json, found)
+        yield from (codec.decode(Finding, one) for one in found)
 
 
 def _planned_cases(path: Path) -> Iterator[Case]:

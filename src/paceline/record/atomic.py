@@ -3,8 +3,9 @@
 import itertools
 import os
 import secrets
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 from paceline.record.layout import names_in
@@ -17,11 +18,18 @@ _counter = itertools.count()
 
 def write_atomic(path: Path, data: bytes | Iterable[bytes], *, durable: bool = True) -> None:
     """Write a whole file or nothing; readers see the old one or the new one."""
+    with open_atomic(path, durable=durable) as write:
+        for part in (data,) if isinstance(data, bytes) else data:
+            write(part)
+
+
+@contextmanager
+def open_atomic(path: Path, *, durable: bool = True) -> Iterator[Callable[[bytes], None]]:
+    """The same for a file that is written piece by piece, each by a call of what this hands out."""
     temporary = f"{path.parent}/{_PREFIX}{RUNNER}-{os.getpid()}-{next(_counter)}"
     try:
         with open(temporary, "xb", buffering=0) as file:  # noqa: PTH123
-            for part in (data,) if isinstance(data, bytes) else data:
-                write_all(file.fileno(), part)
+            yield partial(write_all, file.fileno())
             if durable:
                 os.fsync(file.fileno())
         os.replace(temporary, path)  # noqa: PTH105 - a Path object more would cost as much as the call

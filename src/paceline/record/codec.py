@@ -1,4 +1,7 @@
-"""Record ⇄ JSON. Non-finite numbers are written as the strings "NaN", "Infinity" and "-Infinity"."""
+"""The types that flow ⇄ JSON, by their fields.
+
+Non-finite numbers are written as the strings "NaN", "Infinity" and "-Infinity".
+"""
 
 import json
 import logging
@@ -7,30 +10,22 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, fields, is_dataclass
 from datetime import date
 from enum import Enum
+from functools import cache
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, get_args
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import orjson
 
 from paceline.errors import PacelineError
-from paceline.model import (
-    RECORD_SCHEMA,
-    Case,
-    CaseKind,
-    Check,
-    CheckKind,
-    Direction,
-    Finding,
-    Measurement,
-    Record,
-    Severity,
-    State,
-    Status,
-    Verdict,
-)
+from paceline.model import RECORD_SCHEMA, Case, Check, Record, Scalar, Status
 from paceline.record.redact import Redactor
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -38,10 +33,6 @@ _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 _MAX_DEPTH = 100
 _MAX_INT_BITS = 10_000  # Python refuses to print integers of more than 4,300 digits.
 _BIG_INT = re.compile(rb"\d{19}")
-
-
-class NewerSchema(PacelineError):
-    """A file was written by a later version of paceline."""
 
 
 def dump(value: Any, *, pretty: bool = False, redactor: Redactor | None = None) -> bytes:
@@ -120,199 +111,140 @@ def revive(value: Any) -> Any:
     return value
 
 
-def to_json(record: Record) -> dict[str, Any]:
-    """A record as `record.json` has it."""
-    written = {
-        "schema": RECORD_SCHEMA,
-        "session": record.session,
-        "case": _case_json(record.case),
-        "attempt": record.attempt,
-        "status": record.status.value,
-        "reason": record.reason,
-        "started_at": record.started_at,
-        "exec_time_s": plain(record.exec_time_s),
-        "timings_s": plain(record.timings_s),
-        "returncode": record.returncode,
-        "command": list(record.command),
-        "metrics": {name: _measurement_json(value) for name, value in record.metrics.items()},
-        "params": plain(record.params),
-        "requirements": [_check_json(check) for check in record.requirements],
-        "environment": record.environment,
-        "revision": record.revision,
-        "warnings": list(record.warnings),
-        "artifacts": list(record.artifacts),
-    }
-    return {**written, "details": plain(record.details)} if record.details else written
+class NewerSchema(PacelineError):
+    """A file was written by a later version of paceline."""
 
 
-def _case_json(case: Case) -> dict[str, Any]:
-    return {
-        "name": case.name,
-        "key": case.key,
-        "params": plain(case.params),
-        "variant": case.variant,
-        "version": case.version,
-        "fingerprint": case.fingerprint,
-        "entry": case.entry,
-        "kind": case.kind,
-        "tags": list(case.tags),
-    }
+KEPT_FIELDS: Mapping[type, tuple[str, ...]] = {
+    Case: ("name", "key", "params", "variant", "version", "fingerprint", "entry", "kind", "tags"),
+}
+"""Of these types files hold some fields only, in this order; what else a case has is in the plan."""
+LEFT_OUT_WHEN_EMPTY: Mapping[type, frozenset[str]] = {
+    Record: frozenset({"details"}),
+    Check: frozenset({"reason"}),
+}
+_WHERE_MISSING: Mapping[type, Mapping[str, Any]] = {
+    Record: {"session": "", "attempt": 1},
+    Check: {"actual": None, "margin": None},
+}
+_REQUIRED = object()
+
+_Convert = Callable[[Any], Any]
 
 
-def _measurement_json(measurement: Measurement) -> dict[str, Any]:
-    return {
-        "value": plain(measurement.value),
-        "unit": measurement.unit,
-        "direction": measurement.direction,
-        "samples": plain(measurement.samples),
-    }
+def field_hints(kind: type) -> dict[str, Any]:
+    """The fields of a type that files hold, in their order, with their hints."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {name: hints[name] for name in KEPT_FIELDS.get(kind, tuple(hints))}
 
 
-def _check_json(check: Check) -> dict[str, Any]:
-    written = {
-        "metric": check.metric,
-        "kind": check.kind,
-        "bound": plain(check.bound),
-        "actual": plain(check.actual),
-        "margin": plain(check.margin),
-        "ok": check.ok,
-        "severity": check.severity,
-    }
-    return {**written, "reason": check.reason} if check.reason else written
+def bare(hint: Any) -> Any:
+    """A hint without what is said about it."""
+    return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
-def finding_json(finding: Finding) -> dict[str, Any]:
-    """A finding as `report.json` has it."""
-    return {
-        "judge": finding.judge,
-        "case": finding.case,
-        "metric": finding.metric,
-        "verdict": finding.verdict,
-        "effect": plain(finding.effect),
-        "low": plain(finding.low),
-        "high": plain(finding.high),
-        "evidence": plain(finding.evidence),
-        "message": finding.message,
-        "id": finding.id,
-        "state": finding.state,
-    }
+def encode(value: Any) -> dict[str, Any]:
+    """One of the types that flow as JSON has it."""
+    return _encoder(type(value))(value)  # type: ignore[no-any-return]
 
 
-def finding_from_json(data: Any) -> Finding:
-    """The finding in the data of a `report.json`."""
-    try:
-        effect, low, high = (revive(data[name]) for name in ("effect", "low", "high"))
-        return Finding(
-            judge=_str(data["judge"]),
-            case=_str(data["case"]),
-            metric=_str(data["metric"]),
-            verdict=_one_of(get_args(Verdict), data["verdict"]),
-            effect=effect,
-            low=low,
-            high=high,
-            evidence=data.get("evidence", {}),
-            message=_str(data["message"]),
-            id=_str(data.get("id", "")),
-            state=_one_of(get_args(State), data.get("state", "new")),
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise PacelineError(f"not a finding: {_complaint(error)}") from error
+def _make_encoder(kind: Any) -> _Convert:
+    skipped = LEFT_OUT_WHEN_EMPTY.get(kind, frozenset())
+    fields = [(name, _encoding(hint), name in skipped) for name, hint in field_hints(kind).items()]
+
+    def encode_fields(value: Any) -> dict[str, Any]:
+        written = {}
+        for name, convert, is_skipped in fields:
+            item = getattr(value, name)
+            if item or not is_skipped:
+                written[name] = convert(item) if convert else item
+        return written
+
+    return encode_fields
 
 
-def from_json(data: Any) -> Record:
-    """The record in the data of a `record.json`; a newer schema and data that is no record are errors."""
+_encoder: Callable[[Any], _Convert] = cache(_make_encoder)
+
+
+def _encoding(hint: Any) -> _Convert | None:
+    """How a field is written; None if it is JSON as it is."""
+    hint = bare(hint)
+    arguments = get_args(hint)
+    if is_dataclass(hint):
+        return _encoder(hint)
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return attrgetter("value")
+    if get_origin(hint) is tuple and is_dataclass(arguments[0]):
+        one = _encoder(arguments[0])
+        return lambda items: [one(item) for item in items]
+    if get_origin(hint) is Mapping and is_dataclass(arguments[1]):
+        one = _encoder(arguments[1])
+        return lambda items: {name: one(item) for name, item in items.items()}
+    return None if hint in (str, int, bool) else plain
+
+
+def decode(kind: type[T], data: Any) -> T:
+    """One of the types that flow, out of its JSON; a PacelineError if it is none."""
+    name = kind.__name__.lower()
     if not isinstance(data, dict):
-        raise PacelineError(f"not a record: expected a JSON object, found {type(data).__name__}")
-    _check_schema(data.get("schema", RECORD_SCHEMA))
+        raise PacelineError(f"not a {name}: expected a JSON object, found {type(data).__name__}")
     try:
-        return _record(data)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise PacelineError(f"not a record: {_complaint(error)}") from error
+        return _decoder(kind)(data)  # type: ignore[no-any-return]
+    except KeyError as error:
+        raise PacelineError(f"not a {name}: {error.args[0]!r} is missing") from error
+    except (TypeError, ValueError, AttributeError) as error:
+        raise PacelineError(f"not a {name}: {error}") from error
 
 
-def read_record(path: Path) -> Record | None:
-    """The record in a file; None if there is none, or (logged) none that can be read."""
-    try:
-        return from_json(load(path.read_bytes()))
-    except FileNotFoundError:
-        return None
-    except NewerSchema as error:
-        raise NewerSchema(f"{path}: {error}") from error
-    except (OSError, ValueError, PacelineError, RecursionError) as error:
-        log.warning("%s cannot be read and counts as missing: %s", path, error)
-        return None
+def _make_decoder(kind: Any) -> _Convert:
+    known = {one.name: one for one in fields(kind)}
+    missing = _WHERE_MISSING.get(kind, {})
+    rows = []
+    for name, hint in field_hints(kind).items():
+        default = missing.get(name, _REQUIRED if known[name].default is MISSING else known[name].default)
+        if known[name].default_factory is not MISSING:
+            default = MappingProxyType({})
+        rows.append((name, _decoding(bare(hint)), default))
+
+    def decode_fields(data: Mapping[str, Any]) -> Any:
+        if kind is Case:
+            data = {"entry": data["name"], "key": data["name"], **data}
+        found = {}
+        for name, convert, default in rows:
+            value = data.get(name, default)
+            if value is not default:
+                found[name] = convert(value)
+            elif default is _REQUIRED:
+                raise KeyError(name)
+            else:
+                found[name] = {} if type(default) is MappingProxyType else default
+        return kind(**found)
+
+    return decode_fields
 
 
-def _check_schema(schema: Any) -> None:
-    if not isinstance(schema, int) or schema < 1:
-        raise PacelineError(f"not a record: {schema!r} is no schema number")
-    if schema > RECORD_SCHEMA:
-        known = f"this paceline reads up to {RECORD_SCHEMA}"
-        raise NewerSchema(f"the record has schema {schema} and {known}: update paceline to read it")
+_decoder: Callable[[Any], _Convert] = cache(_make_decoder)
 
 
-def _complaint(error: Exception) -> str:
-    return f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
-
-
-def _record(data: Mapping[str, Any]) -> Record:
-    return Record(
-        session=_str(data.get("session", "")),
-        case=_case(data["case"]),
-        attempt=_int(data.get("attempt", 1)),
-        status=Status(data["status"]),
-        reason=_str(data.get("reason", "")),
-        started_at=_str(data.get("started_at", "")),
-        exec_time_s=_float(data.get("exec_time_s", 0.0)),
-        timings_s={name: _float(value) for name, value in data.get("timings_s", {}).items()},
-        returncode=_optional(_int, data.get("returncode")),
-        command=_strings(data.get("command", ())),
-        metrics={name: _measurement(value) for name, value in data.get("metrics", {}).items()},
-        params=revive(dict(data.get("params", {}))),
-        requirements=tuple(_check(item) for item in data.get("requirements", ())),
-        environment=_str(data.get("environment", "")),
-        revision=_str(data.get("revision", "")),
-        warnings=_strings(data.get("warnings", ())),
-        artifacts=_strings(data.get("artifacts", ())),
-        details=revive(dict(data.get("details", {}))),
-    )
-
-
-def _case(data: Mapping[str, Any]) -> Case:
-    name = _str(data["name"])
-    return Case(
-        name=name,
-        entry=_str(data.get("entry", name)),
-        key=_str(data.get("key", name)),
-        fingerprint=_str(data.get("fingerprint", "")),
-        params=revive(dict(data.get("params", {}))),
-        variant=_optional(_str, data.get("variant")),
-        version=_str(data.get("version", "1")),
-        kind=_one_of(get_args(CaseKind), data.get("kind", "entry")),
-        tags=_strings(data.get("tags", ())),
-    )
-
-
-def _measurement(data: Mapping[str, Any]) -> Measurement:
-    return Measurement(
-        value=_scalar(data["value"]),
-        unit=_optional(_str, data.get("unit")),
-        direction=_one_of((*get_args(Direction), None), data.get("direction")),
-        samples=tuple(map(_scalar, data.get("samples", ()))),
-    )
-
-
-def _check(data: Mapping[str, Any]) -> Check:
-    return Check(
-        metric=_str(data["metric"]),
-        kind=_one_of(get_args(CheckKind), data["kind"]),
-        bound=_scalar(data["bound"]),
-        actual=_scalar(data.get("actual")),
-        margin=_optional(_float, data.get("margin")),
-        ok=bool(data["ok"]),
-        severity=_one_of(get_args(Severity), data.get("severity", "fail")),
-        reason=_str(data.get("reason", "")),
-    )
+def _decoding(hint: Any) -> _Convert:
+    arguments = get_args(hint)
+    if hint == Scalar:
+        return _scalar
+    if is_dataclass(hint):
+        return _decoder(hint)
+    if get_origin(hint) is tuple:
+        return _sequence(_decoding(arguments[0]))
+    if get_origin(hint) is Mapping:
+        return _mapping(_decoding(arguments[1]))
+    if get_origin(hint) is Literal:
+        return _one_of(arguments)
+    if type(None) in arguments:
+        (inner,) = (argument for argument in arguments if argument is not type(None))
+        convert = _decoding(inner)
+        return lambda value: None if value is None else convert(value)
+    simple: dict[Any, _Convert] = {str: _str, int: _int, float: _float, bool: bool, Any: revive}
+    found: _Convert = simple.get(hint, hint)
+    return found
 
 
 def _str(value: Any) -> str:
@@ -340,20 +272,60 @@ def _scalar(value: Any) -> Any:
     return revive(value)
 
 
-def _strings(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple):
-        raise TypeError(f"expected a list, found {value!r:.40}")
-    return tuple(map(_str, value))
+def _sequence(convert: _Convert) -> _Convert:
+    def read(value: Any) -> Any:
+        if not isinstance(value, list | tuple):
+            raise TypeError(f"expected a list, found {value!r:.40}")
+        return tuple(map(convert, value))
+
+    return read
 
 
-def _optional(convert: Callable[[Any], Any], value: Any) -> Any:
-    return None if value is None else convert(value)
+def _mapping(convert: _Convert) -> _Convert:
+    def read(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise TypeError(f"expected a mapping, found {value!r:.40}")
+        return {name: convert(item) for name, item in value.items()}
+
+    return read
 
 
-def _one_of(choices: Iterable[Any], value: Any) -> Any:
-    if value not in choices:
-        raise ValueError(f"{value!r:.40} is none of {', '.join(map(str, choices))}")
-    return value
+def _one_of(choices: tuple[Any, ...]) -> _Convert:
+    def read(value: Any) -> Any:
+        if value not in choices:
+            raise ValueError(f"{value!r:.40} is none of {', '.join(map(str, choices))}")
+        return value
+
+    return read
+
+
+def to_json(record: Record) -> dict[str, Any]:
+    """A record as `record.json` has it."""
+    return {"schema": RECORD_SCHEMA, **encode(record)}
+
+
+def from_json(data: Any) -> Record:
+    """The record in the data of a `record.json`; a newer schema and data that is no record are errors."""
+    schema = data.get("schema", RECORD_SCHEMA) if isinstance(data, dict) else RECORD_SCHEMA
+    if not isinstance(schema, int) or schema < 1:
+        raise PacelineError(f"not a record: {schema!r} is not a schema number")
+    if schema > RECORD_SCHEMA:
+        known = f"this paceline reads up to {RECORD_SCHEMA}"
+        raise NewerSchema(f"the record has schema {schema} and {known}: update paceline to read it")
+    return decode(Record, data)
+
+
+def read_record(path: Path) -> Record | None:
+    """The record in a file; None if there is none, or (logged) none that can be read."""
+    try:
+        return from_json(load(path.read_bytes()))
+    except FileNotFoundError:
+        return None
+    except NewerSchema as error:
+        raise NewerSchema(f"{path}: {error}") from error
+    except (OSError, ValueError, PacelineError, RecursionError) as error:
+        log.warning("%s cannot be read and counts as missing: %s", path, error)
+        return None
 
 
 def result_data(record: Record, entry_dir: Path, tasks: Iterable[Any] = ()) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
@@ -24,29 +24,34 @@ _ELEMENTS: Mapping[Status, str] = {
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def parts(report: Report, directory: SessionDir) -> Iterator[bytes]:
+class JunitWriter:
     """The report as JUnit XML, in pieces."""
-    counts = _counts(report)
-    name = attribute("name", report.plan.session)
-    yield f'<?xml version="1.0" encoding="utf-8"?>\n<testsuites{counts}>\n<testsuite{name}{counts}>\n'.encode()
-    for record in report.records:
-        yield _testcase(record, directory.entry_dir(record.case)).encode()
-    for finding in _regressions(report):
-        yield _regression(finding).encode()
-    yield b"</testsuite>\n</testsuites>\n"
 
+    def __init__(self, report: Report, directory: SessionDir) -> None:
+        self._report = report
+        self._directory = directory
+        # What got worse counts as a failed test beside that of its case, which may well have passed.
+        self._regressions = [finding for finding in report.findings if finding.fails]
 
-def _counts(report: Report) -> str:
-    found = dict.fromkeys(("failure", "error", "skipped"), 0)
-    for status, count in report.counts.items():
-        if status in _ELEMENTS:
-            found[_ELEMENTS[status]] += count
-    regressions = len(_regressions(report))
-    found["failure"] += regressions
-    return (
-        f' tests="{sum(report.counts.values()) + regressions}" failures="{found["failure"]}" errors="{found["error"]}"'
-        f' skipped="{found["skipped"]}"'
-    )
+    def begin(self) -> bytes:
+        found = dict.fromkeys(("failure", "error", "skipped"), 0)
+        for status, count in self._report.counts.items():
+            if status in _ELEMENTS:
+                found[_ELEMENTS[status]] += count
+        regressions = len(self._regressions)
+        counts = (
+            f' tests="{sum(self._report.counts.values()) + regressions}" failures="{found["failure"] + regressions}"'
+            f' errors="{found["error"]}" skipped="{found["skipped"]}"'
+        )
+        name = attribute("name", self._report.plan.session)
+        head = '<?xml version="1.0" encoding="utf-8"?>'
+        return f"{head}\n<testsuites{counts}>\n<testsuite{name}{counts}>\n".encode()
+
+    def add(self, record: Record) -> bytes:
+        return _testcase(record, self._directory.entry_dir(record.case)).encode()
+
+    def end(self) -> bytes:
+        return "".join([*map(_regression, self._regressions), "</testsuite>\n</testsuites>\n"]).encode()
 
 
 def _testcase(record: Record, entry_dir: Path) -> str:
@@ -57,11 +62,6 @@ def _testcase(record: Record, entry_dir: Path) -> str:
         f'<testcase{names} time="{time_s:.6f}">\n'
         f"{_properties(record)}{_outcome(record)}{_system_out(record, entry_dir)}</testcase>\n"
     )
-
-
-def _regressions(report: Report) -> list[Finding]:
-    """What got worse counts as a failed test beside that of its case, which may well have passed."""
-    return [finding for finding in report.findings if finding.fails]
 
 
 def _regression(finding: Finding) -> str:

@@ -1,7 +1,7 @@
 """`report.md`: the session on one page, for people and pull requests. Names and output in it are foreign text."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,33 +22,47 @@ _SPECIAL = re.compile(r"[\\`*\[\]|~#]|(?<![^\W_])_|_(?![^\W_])")
 _FACTS = ("hostname", "os", "kernel", "run_reason", "viewer_url", "id", "class_id")
 
 
-def parts(report: Report, directory: SessionDir) -> Iterator[bytes]:
-    """The report as Markdown, in pieces; each record is read once."""
-    for line in _lines(report, directory):
-        yield f"{line}\n".encode("utf-8", "replace")
+class MarkdownWriter:
+    """The report as Markdown, in pieces."""
+
+    def __init__(self, report: Report, directory: SessionDir) -> None:
+        self._report = report
+        self._directory = directory
+        self._failed: list[Record] = []
+        self._warned: list[Record] = []
+        # What is read back from a record does not say what was required of it.
+        self._waiting = {case.name: case for case in (*report.plan.setups, *report.plan.cases)}
+
+    def begin(self) -> bytes:
+        report = self._report
+        lines = [f"# {'✅' if report.ok else '❌'} {escape(report.plan.session)}", "", f"{summary(report)}."]
+        lines += ["", f"**{escape(report.unfinished)}**"] if report.unfinished else []
+        return _text(
+            [*lines, "", "| case | status | time | metrics | requirements |", "|---|---|---:|---|---|"]
+        )
+
+    def add(self, record: Record) -> bytes:
+        if not record.status.ok and len(self._failed) < MOST_DETAILS:
+            self._failed.append(record)
+        if record.warnings and len(self._warned) < MOST_DETAILS:
+            self._warned.append(record)
+        return _text([_row(record, self._waiting.pop(record.case.name, record.case))])
+
+    def end(self) -> bytes:
+        report = self._report
+        return _text(
+            [
+                *_failures(report, self._failed, self._directory),
+                *_not_run(list(self._waiting) if not_run(report) else []),
+                *_warnings(self._warned),
+                *_findings(report),
+                *_environment(self._directory.path),
+            ]
+        )
 
 
-def _lines(report: Report, directory: SessionDir) -> Iterator[str]:
-    yield f"# {'✅' if report.ok else '❌'} {escape(report.plan.session)}"
-    yield ""
-    yield f"{summary(report)}."
-    yield from ("", f"**{escape(report.unfinished)}**") if report.unfinished else ()
-    yield from ("", "| case | status | time | metrics | requirements |", "|---|---|---:|---|---|")
-    failed: list[Record] = []
-    warned: list[Record] = []
-    # What is read back from a record does not say what was required of it.
-    waiting = {case.name: case for case in (*report.plan.setups, *report.plan.cases)}
-    for record in report.records:
-        yield _row(record, waiting.pop(record.case.name, record.case))
-        if not record.status.ok and len(failed) < MOST_DETAILS:
-            failed.append(record)
-        if record.warnings and len(warned) < MOST_DETAILS:
-            warned.append(record)
-    yield from _failures(report, failed, directory)
-    yield from _not_run(list(waiting) if not_run(report) else [])
-    yield from _warnings(warned)
-    yield from _findings(report)
-    yield from _environment(directory.path)
+def _text(lines: Iterable[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
 
 
 def _row(record: Record, case: Case) -> str:

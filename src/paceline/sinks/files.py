@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from paceline.model import Plan, Record, Report
 from paceline.record.atomic import write_all, write_atomic
-from paceline.record.codec import dump, dump_plain, finding_json, plain, to_json
+from paceline.record.codec import dump, dump_plain, encode, plain, to_json
 from paceline.record.layout import safe_name
 from paceline.sinks import Sink, SinkContext
 
@@ -62,7 +62,7 @@ class FilesSink(Sink):
             "session": self.context.session,
             "ok": report.ok,
             "counts": {status.value: count for status, count in report.counts.items()},
-            "findings": [finding_json(finding) for finding in report.findings],
+            "findings": [encode(finding) for finding in report.findings],
         }
         write_atomic(self._path("summary.json"), dump(summary, pretty=True))
 

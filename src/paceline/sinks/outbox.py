@@ -89,7 +89,7 @@ class Outbox:
             "counts": {status.value: count for status, count in report.counts.items()},
             "interrupted": report.interrupted,
             "unfinished": report.unfinished,
-            "findings": [codec.finding_json(finding) for finding in report.findings],
+            "findings": [codec.encode(finding) for finding in report.findings],
         }
         self._append("close", f"close-{self._run}", data)
 
