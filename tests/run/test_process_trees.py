@@ -95,7 +95,7 @@ import sys
 sys.path.append(sys.argv[1])
 from paceline.run.local import warden
 warden.SETTLE_S = 60.0
-warden.main(int(sys.argv[2]))
+warden.main(sys.argv[2])
 """
 
 
@@ -199,7 +199,7 @@ sys.path.append(sys.argv[1])
 from paceline.run.local import warden
 warden.kill_all = lambda find: []
 warden.KILL_WAIT_S = 0.1
-warden.main(int(sys.argv[2]))
+warden.main(sys.argv[2])
 """
 
 

@@ -11,22 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-import paceline
+from paceline.children import boot_code, python_command
 from paceline.evals.wire import Wire
 
-_BOOT = """
-import os, sys
-home, worker, life, secrets, *paths = sys.argv[1:]
-sys.path.append(home)
-from paceline.record.redact import Redactor, secret_values
-from paceline.run.local.keeper import keep
-from paceline.run.local.outlet import Outlet
-outlet = Outlet(Redactor(secret_values(os.environ, secrets.split(","))).stream())
-def run():
-    from paceline.evals.worker import main
-    return main(int(worker), paths, outlet.settle)
-keep(run, int(life.lstrip("s")), (int(worker),), outlet=outlet, sheltered=life.startswith("s"))
-"""
+_BOOT = boot_code("paceline.run.local.keeper:main")
 _TAIL_BYTES = 4000
 
 
@@ -105,12 +93,11 @@ def start_process(
 
     Values of variables with the name of a secret, and of `secret_names`, are masked in the log.
     """
-    home = str(Path(paceline.__file__).parents[1])
-    life = f"s{life_fd}" if sheltered else str(life_fd)
-    secrets = ",".join(secret_names)
+    fds = (str(wire_fd), str(life_fd))
+    words = (*fds, ",".join(secret_names), "sheltered" if sheltered else "", *filter(None, paths))
     with log.open("ab") as output:
         return subprocess.Popen(
-            [sys.executable, "-c", _BOOT, home, str(wire_fd), life, secrets, *filter(None, paths)],
+            python_command(_BOOT, "paceline.evals.worker:main", *words, flags=()),
             env={**os.environ, "PYTHONUNBUFFERED": "1", **environment},
             stdin=subprocess.DEVNULL,
             stdout=output,

@@ -103,6 +103,12 @@ def write_marker(directory: Path, key: str, facts: Mapping[str, Any]) -> None:
     write_atomic(directory / DONE, dump(marker, pretty=True))
 
 
+def add_to_marker(directory: Path, facts: Mapping[str, Any]) -> None:
+    """Change what a marker says about the making of a stub; what it vouches for stays."""
+    marker = load((directory / DONE).read_bytes())
+    write_atomic(directory / DONE, dump({**marker, "facts": {**marker["facts"], **facts}}, pretty=True))
+
+
 def read_marker(directory: Path, key: str) -> Marker | None:
     """The marker of a stub that is done; None unless it is this stub's and every file is as it was."""
     try:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from paceline.evals.jobs import Job, Maker, maker_of
-from paceline.evals.stub_files import Busy, Marker, owned, read_marker, write_marker
+from paceline.evals.stub_files import Busy, Marker, add_to_marker, owned, read_marker
 from paceline.record.atomic import write_atomic
 from paceline.record.codec import load
 from paceline.record.directory import SessionDir
@@ -52,10 +52,9 @@ class UnrecordedStubs:
                 if now is None or killed is None:
                     return None  # another session was faster
                 environment = self._copy_environment(killed.directory)
-                origin = {"recovered_from": maker_of(now.facts).session}
-                facts = {**now.facts, **self._maker.facts(), **origin}
-                write_marker(directory, job.stub.key, facts)
-                return Recovered(facts, environment)
+                changed = {**self._maker.facts(), "recovered_from": maker_of(now.facts).session}
+                add_to_marker(directory, changed)
+                return Recovered({**now.facts, **changed}, environment)
         except (Busy, OSError, ValueError, KeyError, TypeError):  # a later session tries again
             return None
 

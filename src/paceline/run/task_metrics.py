@@ -19,9 +19,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
-from pathlib import Path
 from typing import Any, BinaryIO
 
+from paceline.children import boot_code, python_command
 from paceline.run.inert_pickle import BadPickle, Inert, load
 
 MAX_TASKS_KEPT = 1000
@@ -247,11 +247,10 @@ def read_lines(file: BinaryIO) -> Tally:
 
 def _read_apart(file: BinaryIO, bounds: Bounds) -> Tally:
     held, alive = os.pipe()
-    code = "import sys; sys.path.append(sys.argv[1]); from paceline.run.task_metrics import _serve; _serve(sys.argv)"
-    words = [str(Path(__file__).parents[2]), str(held), str(bounds.memory_bytes), str(bounds.cpu_s)]
+    words = (str(held), str(bounds.memory_bytes), str(bounds.cpu_s))
     try:
         child = subprocess.Popen(
-            [sys.executable, "-I", "-S", "-c", code, *words],
+            python_command(boot_code("paceline.run.task_metrics:serve"), *words),
             stdin=file,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -286,9 +285,8 @@ def _answer(child: "subprocess.Popen[bytes]", bounds: Bounds) -> Tally:
     return Tally.from_json(answer)
 
 
-def _serve(argv: Sequence[str]) -> None:
+def serve(held: str, memory_bytes: str, cpu_s: str) -> None:
     """The other process: reads the pickle at its standard input, prints the tally as JSON."""
-    _, _, held, memory_bytes, cpu_s = argv
     _end_with_parent(int(held))
     _bound(int(memory_bytes), int(cpu_s))
     # Millions of live objects and no garbage: looking for cycles would take most of the time.

@@ -256,9 +256,9 @@ def _environment(session_dir: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def start(letter_fd: int) -> None:
+def start(letter_fd: str) -> None:
     """The process, from its first line to its last."""
-    code = main(letter_fd)
+    code = main(int(letter_fd))
     # Threads that a sink left must not keep it.
     os._exit(code)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep, time
 
-import paceline
+from paceline.children import boot_code, python_command
 from paceline.model import SinkSpec
 from paceline.sinks.ledger import Ledger
 from paceline.sinks.letter import BUSY, ENDS, OFF, Letter
@@ -23,10 +23,7 @@ MOST_STARTS = 3
 _RESTART_AFTER_S = 5.0
 _LOOK_EVERY_S = 0.02
 _MARGIN_S = 2.0  # What a courier that keeps to its time takes to say why it gives up.
-_BOOT = (
-    "import sys; sys.path.append(sys.argv[1]); "
-    "from paceline.sinks.courier import start; start(int(sys.argv[2]))"
-)
+_BOOT = boot_code("paceline.sinks.courier:start")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +64,7 @@ class Delivery:
         try:
             with (self.directory / "output.log").open("ab") as output:
                 self._process = subprocess.Popen(
-                    [sys.executable, "-P", "-c", _BOOT, str(Path(paceline.__file__).parents[1]), str(letter)],
+                    python_command(_BOOT, str(letter), flags=("-P",)),
                     stdin=bell,
                     stdout=output,
                     stderr=output,

@@ -26,6 +26,23 @@ PR_SET_PDEATHSIG = 1
 _LOOK_S = 1.0
 
 
+def main(target: str, worker_fd: str, life_fd: str, secret_names: str, sheltered: str, *words: str) -> None:
+    """A process that keeps a worker: `module:function`, which gets its descriptor, the words, and `Outlet.settle`."""
+    from importlib import import_module
+
+    from paceline.record.redact import Redactor, secret_values
+    from paceline.run.local.outlet import Outlet
+
+    outlet = Outlet(Redactor(secret_values(os.environ, secret_names.split(","))).stream())
+
+    def run() -> int:
+        module, _, function = target.partition(":")
+        code: int = getattr(import_module(module), function)(int(worker_fd), words, outlet.settle)
+        return code
+
+    keep(run, int(life_fd), (int(worker_fd),), outlet=outlet, sheltered=bool(sheltered))
+
+
 def keep(
     run: Callable[[], int],
     life_fd: int,

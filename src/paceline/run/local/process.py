@@ -7,7 +7,6 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Literal, Self
 
+from paceline.children import boot_code, python_command
 from paceline.run.local import leftovers, warden
 
 Stream = Literal["stdout", "stderr"]
@@ -27,11 +27,7 @@ PIPE_BYTES = (
     1 << 20
 )  # what an ordinary user may have; a benchmark that prints in bursts then seldom waits for us
 READ_BYTES = 1 << 16
-# By import, not as a script, so that its compiled form is kept.
-BOOT = (
-    "import sys; sys.path.append(sys.argv[1]); "
-    "from paceline.run.local.warden import main; main(int(sys.argv[2]), sheltered=len(sys.argv) > 3)"
-)
+BOOT = boot_code("paceline.run.local.warden:main")
 WARDEN_LATE_S = 30.0  # past all its own limits: it hangs
 
 
@@ -92,10 +88,9 @@ class _Link:
 
     def __init__(self) -> None:
         self.socket, theirs = socket.socketpair()
-        home = str(Path(warden.__file__).parents[3])
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", BOOT, home, str(theirs.fileno()), *_shelter],
+                python_command(BOOT, str(theirs.fileno()), *_shelter),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

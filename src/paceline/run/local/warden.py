@@ -326,8 +326,9 @@ def tell_of_crash(link: Link) -> None:
     sys.excepthook = hook
 
 
-def main(fd: int, *, sheltered: bool = False) -> None:
+def main(descriptor: str, sheltered: str = "") -> None:
     """Serve the runner until its end of the socket closes; `sheltered`, from a child that outlives this process."""
+    fd = int(descriptor)
     if sheltered and (child := os.fork()):
         os.close(fd)
         os.waitpid(child, 0)
