@@ -3,15 +3,17 @@
 The text beside a field says what it holds; the JSON Schemas of the files have it from here.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeGuard
 
 RUN_DIR = "\x00run_dir\x00"
 """Stands, in a case's strings, for the directory of one run of it; `Case.at` puts the directory in."""
 
+_LARGEST = sys.float_info.max
 RECORD_SCHEMA = 1
 REPORT_SCHEMA = 1
 
@@ -20,6 +22,16 @@ Direction = Literal["lower", "higher"]
 Severity = Literal["fail", "warn"]
 CheckKind = Literal["exact_value", "min_value", "max_value", "max_regression"]
 CaseKind = Literal["entry", "data_setup"]
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """Whether this is a number, which a flag is not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def is_finite(value: object) -> TypeGuard[int | float]:
+    """Whether this is a number that can be computed with: neither NaN nor infinite nor too large for a float."""
+    return is_number(value) and -_LARGEST <= value <= _LARGEST
 
 
 class Status(StrEnum):

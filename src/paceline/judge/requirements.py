@@ -3,9 +3,9 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
-from paceline.model import Check, CheckKind, Measurement, Record, Requirement, Scalar, Status
+from paceline.model import Check, CheckKind, Measurement, Record, Requirement, Scalar, Status, is_number
 
 _REASONS_SHOWN = 5
 _PHRASES = {"exact_value": "exactly", "min_value": "at least", "max_value": "at most"}
@@ -90,7 +90,7 @@ def _check_regression(
     """A bound against the history: met while there is none, since a first night has nothing to be worse than."""
     actual = measurement.value if measurement is not None else None
     loss, reason = _loss(requirement, measurement, baseline)
-    allowed = _float(requirement.bound) + requirement.tolerance if _is_number(requirement.bound) else 0.0
+    allowed = _float(requirement.bound) + requirement.tolerance if is_number(requirement.bound) else 0.0
     ok = loss <= allowed
     return Check(
         metric=requirement.metric,
@@ -109,7 +109,7 @@ def _loss(
 ) -> tuple[float, str]:
     """How much worse the value is than the baseline (infinite: cannot be said; -infinite: nothing to say), and why."""
     name, value = requirement.metric, measurement.value if measurement is not None else None
-    if measurement is None or not _is_number(value) or value != value:
+    if measurement is None or not is_number(value) or value != value:
         wrong = "is missing" if measurement is None else f"is {_shown(value)}, no number,"
         return math.inf, f"{name} {wrong} and must not get worse"
     if measurement.direction is None:
@@ -134,7 +134,7 @@ def _unfit(requirement: Requirement, actual: Scalar) -> str | None:
     bound = requirement.bound
     if actual is None:
         return "has no value"
-    if _is_number(actual) and _is_number(bound):
+    if is_number(actual) and is_number(bound):
         return "is not a number (NaN)" if actual != actual or bound != bound else None
     if requirement.kind != "exact_value" or type(actual) is not type(bound):
         return f"is {_shown(actual)}, {_kind(actual)},"
@@ -143,7 +143,7 @@ def _unfit(requirement: Requirement, actual: Scalar) -> str | None:
 
 def _is_met(requirement: Requirement, actual: Scalar) -> bool:
     bound = requirement.bound
-    if not _is_number(actual) or not _is_number(bound):
+    if not is_number(actual) or not is_number(bound):
         return actual == bound
     slack = _slack(requirement)
     # Without a tolerance the numbers are compared as they are: as floats, large integers would lose digits.
@@ -158,7 +158,7 @@ def _is_met(requirement: Requirement, actual: Scalar) -> bool:
 def _slack(requirement: Requirement) -> float:
     """How far past the bound a value may lie."""
     bound = requirement.bound
-    if not _is_number(bound) or not requirement.tolerance or math.isinf(_float(bound)):
+    if not is_number(bound) or not requirement.tolerance or math.isinf(_float(bound)):
         return 0.0
     return requirement.tolerance * abs(_float(bound))
 
@@ -166,7 +166,7 @@ def _slack(requirement: Requirement) -> float:
 def _margin(requirement: Requirement, actual: Scalar, ok: bool) -> float | None:
     """How far the value lies inside the widened bound, as a share of the bound (of one, if the bound is 0)."""
     bound = requirement.bound
-    if not _is_number(actual) or not _is_number(bound):
+    if not is_number(actual) or not is_number(bound):
         return None
     inside = _slack(requirement) + _past(requirement.kind, actual, bound)
     margin = inside / (abs(_float(bound)) or 1.0)
@@ -204,16 +204,12 @@ def _tolerance_note(requirement: Requirement) -> str:
 
 def _distance_note(requirement: Requirement, actual: Scalar) -> str:
     bound = requirement.bound
-    if not _is_number(actual) or not _is_number(bound):
+    if not is_number(actual) or not is_number(bound):
         return ""
     share = abs(_past(requirement.kind, actual, bound)) / (abs(_float(bound)) or math.inf) * 100
     word = {"min_value": "short", "max_value": "over", "exact_value": "off"}[requirement.kind]
     text = f"{share:,.0f}" if share >= 9.95 else f"{share:.2g}"
     return f"{text} % {word}" if 0 < share < 1e6 else ""
-
-
-def _is_number(value: Scalar) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _float(number: float) -> float:

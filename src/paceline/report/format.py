@@ -5,7 +5,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from paceline.model import Check, Measurement, Requirement, Scalar
+from paceline.model import Check, Measurement, Requirement, Scalar, is_number
 
 LONGEST_LINE = 1000
 """Characters of an output line that are looked at: more than any terminal shows."""
@@ -162,7 +162,7 @@ def unit_beside(name: str, unit: str | None) -> str | None:
 def _relative_spread(samples: tuple[Scalar, ...]) -> float | None:
     """Standard deviation over mean; `statistics` would cost more to import than a plan of 100 cases to print."""
     try:
-        numbers = [float(x) for x in samples if isinstance(x, int | float) and not isinstance(x, bool)]
+        numbers = [float(x) for x in samples if is_number(x)]
         mean = math.fsum(numbers) / len(numbers) if numbers else 0.0
     except OverflowError:
         return None
@@ -204,7 +204,7 @@ def _asked(demand: Requirement | Check, bound: str, tolerance: float) -> str:
 
 
 def _share(value: Scalar) -> str:
-    return f"{value * 100:.3g}%" if isinstance(value, int | float) else str(value)
+    return f"{value * 100:.3g}%" if is_number(value) else str(value)
 
 
 def _value(value: Scalar, unit: str | None) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from paceline.metrics import KNOWN
-from paceline.model import Measurement, Record, Report, Severity, Status
+from paceline.model import Measurement, Record, Report, Severity, Status, is_number
 from paceline.report.format import aligned, checked, duration, measured, tolerance_of, unit_beside, visible
 
 MOST_ROWS = 50
@@ -78,18 +78,14 @@ def _row(record: Record) -> Row:
 
 def key_metrics(record: Record) -> list[tuple[str, Measurement]]:
     """The numbers a reader looks for: what has a requirement, then the script's own, with a direction first."""
-    numbers = {name: measured for name, measured in record.metrics.items() if _is_number(measured)}
+    # That `is_success` is true goes without saying in a case that passed.
+    numbers = {name: measured for name, measured in record.metrics.items() if is_number(measured.value)}
     asked = [check.metric for check in record.requirements if check.metric in numbers]
     own = [name for name in numbers if not _is_routine(name)]
     own.sort(key=lambda name: numbers[name].direction is None)
     usual = [_LEAST_TELLING] if record.status.ok and _LEAST_TELLING in numbers else []
     names = list(dict.fromkeys([*asked, *own, *usual]))[:MOST_METRICS]
     return [(name, numbers[name]) for name in names]
-
-
-def _is_number(measurement: Measurement) -> bool:
-    """Whether it is a number to look at; that `is_success` is true goes without saying in a case that passed."""
-    return isinstance(measurement.value, int | float) and not isinstance(measurement.value, bool)
 
 
 def _is_routine(name: str) -> bool:

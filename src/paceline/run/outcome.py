@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from paceline import metrics as known
-from paceline.model import Case, Measurement, Scalar, Status
+from paceline.model import Case, Measurement, Scalar, Status, is_number
 from paceline.run.local.process import Exit, Usage, describe_death
 from paceline.run.output import OutputLog
 from paceline.run.script_output import ScriptOutput
@@ -113,13 +113,9 @@ def _representative(samples: Sequence[Scalar]) -> Scalar:
         return None
     if all(isinstance(value, bool) for value in samples):
         return all(samples)
-    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in samples):
-        return _median([value for value in samples if isinstance(value, int | float)])
-    return samples[-1]
-
-
-def _median(numbers: Sequence[float]) -> float:
-    """The median; not a number as soon as one sample is none, since sorting would hide it."""
+    numbers = [value for value in samples if is_number(value)]
+    if len(numbers) < len(samples):
+        return samples[-1]
     if any(number != number for number in numbers):
-        return float("nan")
+        return float("nan")  # sorting would hide it
     return numbers[0] if len(numbers) == 1 else statistics.median(numbers)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from paceline.model import Scalar
+from paceline.model import Scalar, is_number
 from paceline.run.inert_pickle import BadPickle
 from paceline.run.task_metrics import Tally, read_lines, read_pickle
 
@@ -180,7 +180,7 @@ def _not_samples(values: list[Any]) -> str | None:
         return "an empty list has no value"
     if len(values) > MAX_SAMPLES:
         return f"more than {MAX_SAMPLES:,} samples"
-    if any(isinstance(value, bool) or not isinstance(_revived(value), int | float) for value in values):
+    if not all(is_number(_revived(value)) for value in values):
         return "a list of anything but numbers is no metric"
     return None
 

@@ -22,6 +22,7 @@ from mmap import ACCESS_READ, mmap
 from typing import Any, BinaryIO
 
 from paceline.children import boot_code, python_command
+from paceline.model import is_number
 from paceline.run.inert_pickle import BadPickle, Inert, load
 
 MAX_TASKS_KEPT = 1000
@@ -359,7 +360,7 @@ def number(value: Any) -> float | None:
     """The value as a float if it is a number, numpy's scalars included."""
     if isinstance(value, Inert) and value.kind.name == "scalar" and value.kind.module.startswith("numpy."):
         value = _numpy_scalar(*value.args) if len(value.args) == 2 else None
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if not is_number(value):
         return None
     try:
         return float(value)

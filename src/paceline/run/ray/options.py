@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from paceline.model import is_number
 from paceline.run.ray.home import Home
 from paceline.run.ray.ports import LOOPBACK, Ports
 
@@ -70,7 +71,7 @@ def store_bytes(options: Mapping[str, Any]) -> int | None:
         size = options.get("object_store_size")
     if size is None or size == "default":
         return None
-    if isinstance(size, bool) or not isinstance(size, int | float) or not size > 0:
+    if not is_number(size) or not size > 0:
         raise ValueError(
             f"object_store_memory is {size!r}; give bytes, a fraction of the memory, or 'default'"
         )
