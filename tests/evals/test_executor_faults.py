@@ -180,7 +180,7 @@ def test_what_a_worker_prints_is_masked_on_its_way_to_the_log(tmp_path: Path) ->
         "import os, subprocess, sys\n"
         "from paceline.record.redact import Redactor\n"
         "from paceline.run.local.keeper import keep\n"
-        "from paceline.run.local.outlet import Outlet\n"
+        "from paceline.run.local.keeper import Outlet\n"
         "life = os.pipe()[0]\n"
         "outlet = Outlet(Redactor(['hush-hush-4711']).stream())\n"
         f"keep(lambda: subprocess.call([sys.executable, '-c', {code!r}]), life, (), outlet=outlet)\n"

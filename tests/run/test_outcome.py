@@ -5,8 +5,8 @@ import math
 import pytest
 
 from paceline.model import Case, Scalar, Status
+from paceline.run.attempt import Run, measurements, merged_warnings, verdict
 from paceline.run.local.process import Exit
-from paceline.run.outcome import Run, measurements, merged_warnings, verdict
 from paceline.run.script_output import ScriptOutput
 
 CASE = Case(name="a", entry="a", key="a", timeout_s=3)

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from paceline.run.local.process import Command, Exit, Usage, Warden
-from paceline.run.local.tree import PAGE_BYTES, Process
-from paceline.run.local.watch import MAX_SAMPLES, Watch
+from paceline.run.local.tree import MAX_SAMPLES, PAGE_BYTES, Process, Watch
 
 MIB = 1 << 20
 
@@ -128,7 +127,7 @@ def test_a_run_too_short_to_sample_still_has_figures(warden: Warden) -> None:
 
 def test_a_sample_that_saw_no_memory_is_no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("paceline.run.local.watch.monotonic", lambda: now)
+    monkeypatch.setattr("paceline.run.local.tree.monotonic", lambda: now)
     watch = Watch(0.0)
     now = 1.0
     watch.sample([])
@@ -148,7 +147,7 @@ def make_process(pages: int) -> Process:
 
 def test_samples_are_bounded_and_stay_even(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("paceline.run.local.watch.monotonic", lambda: now)
+    monkeypatch.setattr("paceline.run.local.tree.monotonic", lambda: now)
     watch = Watch(0.0)
     while now < 10_000:
         now = watch.next_at

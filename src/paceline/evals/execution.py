@@ -20,8 +20,7 @@ from paceline.record.environment import Environment, capture
 from paceline.record.events import SESSION_STARTED, EventLog, utc_now
 from paceline.record.layout import EVENTS, RECORD, RESERVED, SUMMARY
 from paceline.record.redact import Redactor, secret_values
-from paceline.run.attempt import Context
-from paceline.run.listener import SilentListener
+from paceline.run.context import Context, SilentListener
 
 _STATUS = {"completed": Status.PASSED, "failed": Status.FAILED, "cancelled": Status.INTERRUPTED}
 STATES: tuple[State, ...] = get_args(State)

@@ -11,7 +11,7 @@ from paceline.experiments.builds.worktrees import Worktree
 from paceline.model import Case, Plan, Record, Report, Scalar, Setting, Status
 from paceline.record.directory import SessionDir
 from paceline.record.layout import DATA_SETUP, is_session, safe_name
-from paceline.run.listener import Listener
+from paceline.run.context import Listener
 from paceline.session.request import Request, prepare
 from paceline.session.session import run
 

@@ -1,26 +1,25 @@
 """A case → a record: every path through here ends in exactly one."""
 
+import re
 import statistics
 import time
 import traceback
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from paceline import metrics as known
 from paceline.errors import PacelineError
-from paceline.model import Case, Record, Status
-from paceline.record.directory import SessionDir
-from paceline.record.environment import Environment
-from paceline.record.events import RUN_ENDED, RUN_STARTED, EventLog, utc_now
-from paceline.record.redact import Redactor
+from paceline.model import Case, Measurement, Record, Scalar, Status, is_number
+from paceline.record.events import RUN_ENDED, RUN_STARTED, utc_now
 from paceline.run.collectors import SystemCollector, make_collectors, write_samples
-from paceline.run.listener import Listener
-from paceline.run.local.process import Command, Warden
+from paceline.run.context import Context, Tasks, Write
+from paceline.run.local.process import Command, Exit, Warden, describe_death
 from paceline.run.local.signals import Stop
-from paceline.run.outcome import Run, measurements, merged_warnings, notes, usage_metrics, verdict
 from paceline.run.output import OutputLog
 from paceline.run.scheduler import Grant
 from paceline.run.script_output import ScriptOutput, read
@@ -28,49 +27,21 @@ from paceline.run.script_output import ScriptOutput, read
 if TYPE_CHECKING:
     from paceline.run.ray.cluster import RayCluster
 
-Tasks = tuple[Mapping[str, Any], ...]
-Write = Callable[[Record, Tasks], Record]
-"""Judges a record and puts it on disk; what it hands back is what others may see."""
-
 METRICS = "metrics.json"
+_FIGURES = re.compile(r"\d[\d.,]*")
+USAGE_METRICS = (
+    *(
+        "cpu_user_s",
+        "cpu_system_s",
+        "peak_memory_bytes",
+        "mean_memory_bytes",
+        "io_read_bytes",
+        "io_write_bytes",
+    ),
+    *("voluntary_context_switches", "involuntary_context_switches"),
+)
 CURVE_FROM_S = 0.1
 """From which run time on the samples are kept as a curve; shorter runs have a handful of them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
-    """What the cases of one session share."""
-
-    session: str
-    directory: SessionDir
-    redactor: Redactor
-    events: EventLog
-    listener: Listener
-    environ: Mapping[str, str]
-    environment: Environment
-    gpu_interval_s: float = 1.0
-    details: Mapping[str, Any] = field(default_factory=dict)
-    secret_names: tuple[str, ...] = ()
-
-    def note(self, text: str) -> None:
-        """Say something that belongs to no case, on the terminal and in the session's log."""
-        text = self.redactor.text(text)
-        self.events.write("note", text=text)
-        self.listener.note(text)
-
-    def blank_record(self, case: Case, status: Status, reason: str, attempt: int | None = None) -> Record:
-        """The record of an attempt, the next one by default, that has nothing more to say."""
-        return Record(
-            session=self.session,
-            case=case,
-            attempt=self.directory.next_attempt(case) if attempt is None else attempt,
-            status=status,
-            reason=reason,
-            started_at=utc_now(),
-            environment=self.environment.id,
-            revision=self.environment.revision,
-            details=self.details,
-        )
 
 
 def run(case: Case, warden: Warden, grant: Grant, context: Context, stop: Stop, write: Write) -> Record:
@@ -128,6 +99,90 @@ def guarded(
         context.events.write("bug", case=case.name, traceback=traceback.format_exc())
         reason = f"{type(bug).__name__}: {bug} (the traceback is in events.jsonl)"
         return context.blank_record(case, Status.INFRA_ERROR, reason, number), ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One execution of a case's command: a warm-up, a repetition, or the only one."""
+
+    exit: Exit
+    output: ScriptOutput
+    collected: Mapping[str, float]
+    warnings: tuple[str, ...]
+    status: Status
+    reason: str
+
+
+def verdict(case: Case, ended: Exit, output: ScriptOutput, tail: Sequence[str]) -> tuple[Status, str]:
+    """What an exit means, before any requirement is looked at."""
+    if ended.reason == "timeout":
+        return Status.TIMEOUT, f"exceeded its timeout of {case.timeout_s:g} s"
+    if ended.reason != "exited":
+        statuses = {
+            "launch_error": Status.LAUNCH_ERROR,
+            "stopped": Status.INTERRUPTED,
+            "lost": Status.INFRA_ERROR,
+        }
+        return statuses.get(ended.reason, Status.FAILED), ended.message
+    if ended.returncode:
+        said = f": {tail[0].strip()}" if tail and tail[0].strip() else ""
+        code = ended.returncode
+        return Status.FAILED, f"{describe_death(code) if code < 0 else f'exit code {code}'}{said}"
+    if case.metrics_required and not output.has_metrics:
+        why = f" ({'; '.join(output.problems)})" if output.problems else ""
+        where = "the directory given by --benchmark-results-path"
+        return Status.FAILED, f"exited 0 but left no usable metrics.json in {where}{why}"
+    if output.metrics.get("is_success") is False:
+        return Status.FAILED, "exited 0 but its metrics.json says is_success: false"
+    return Status.PASSED, ""
+
+
+def merged_warnings(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Each warning once, with how many further runs had it; figures in it may differ from run to run."""
+    first: dict[str, str] = {}
+    runs_with: Counter[str] = Counter()
+    for run in runs:
+        kinds = {_FIGURES.sub("#", text): text for text in run.warnings}
+        runs_with.update(list(kinds))
+        first = {**first, **{kind: text for kind, text in kinds.items() if kind not in first}}
+    return tuple(
+        f"{text} (and in {runs_with[kind] - 1} more runs)" if runs_with[kind] > 1 else text
+        for kind, text in first.items()
+    )
+
+
+def measurements(runs: Sequence[Run]) -> dict[str, Measurement]:
+    """All samples of each metric over the runs; what the script says wins over what we measured."""
+    samples: dict[str, list[Scalar]] = {}
+    units: dict[str, str] = {}
+    for run in runs:
+        units.update(run.output.units)
+        for name, value in {**run.collected, **run.output.metrics}.items():
+            samples.setdefault(name, []).extend(value if isinstance(value, tuple) else (value,))
+    found = {}
+    for name, values in samples.items():
+        metric = known.describe(name, units.get(name))
+        found[name] = Measurement(
+            value=_representative(values),
+            unit=metric.unit,
+            direction=metric.direction,
+            samples=tuple(values),
+        )
+    return found
+
+
+def _representative(samples: Sequence[Scalar]) -> Scalar:
+    """The median of numbers; a flag only if all agree it is set; of anything else the last."""
+    if not samples:
+        return None
+    if all(isinstance(value, bool) for value in samples):
+        return all(samples)
+    numbers = [value for value in samples if is_number(value)]
+    if len(numbers) < len(samples):
+        return samples[-1]
+    if any(number != number for number in numbers):
+        return float("nan")  # sorting would hide it
+    return numbers[0] if len(numbers) == 1 else statistics.median(numbers)
 
 
 class _Attempt:
@@ -246,24 +301,27 @@ class _Attempt:
             with system:
                 ended = self._warden.run(command, log.write, cancelled=self._stop.is_set)
         context.events.write(RUN_ENDED, run_id=run_id)
-        warnings = [note for part in collectors for note in part.warnings()]
+        output = _written_by_this_run(read(results_path), results_path / METRICS, metrics_before)
+        warnings = [*output.problems]
+        if ended.leftovers:
+            names = ", ".join(ended.leftovers)
+            warnings.append(f"background processes outlived the command and were ended: {names}")
+        warnings += [log.warning, *(note for part in collectors for note in part.warnings())]
         if ended.usage.wall_s >= CURVE_FROM_S:
             warnings.append(write_samples(run_dir / "resources.csv", ended.usage.samples))
-        output = _written_by_this_run(read(results_path), results_path / METRICS, metrics_before)
         status, reason = verdict(self._case, ended, output, log.tail(1))
         collected: dict[str, float] = {}
         # Nothing of a command that never ran or whose figures were lost, not even zeros.
         if ended.reason not in ("launch_error", "lost"):
-            collected = {**usage_metrics(ended.usage), **system.metrics(ended.usage)}
+            usage = {name: getattr(ended.usage, name) for name in USAGE_METRICS}
+            collected = {"exec_time_s": round(ended.usage.wall_s, 6), **usage, **system.metrics(ended.usage)}
             for part in collectors:
                 collected |= part.metrics()
         return Run(
             exit=ended,
             output=output,
             collected=collected,
-            warnings=tuple(
-                filter(None, (*notes(ended, output, log), *warnings, *system.warnings(ended.usage)))
-            ),
+            warnings=tuple(filter(None, (*warnings, *system.warnings(ended.usage)))),
             status=status,
             reason=reason,
         )

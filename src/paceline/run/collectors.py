@@ -11,8 +11,7 @@ from typing import ClassVar, Protocol, Self
 
 from paceline.run.gpu import GpuCollector, gpu_collectors
 from paceline.run.local.process import Sample, Usage
-from paceline.run.local.tree import read_proc
-from paceline.run.local.watch import TICKS_PER_S
+from paceline.run.local.tree import TICKS_PER_S, read_proc
 
 __all__ = ["Collector", "GpuCollector", "SystemCollector", "make_collectors", "write_samples"]
 

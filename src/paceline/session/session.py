@@ -30,9 +30,8 @@ from paceline.record.remote.session import NameTaken, RemoteCopy, keep_copy
 from paceline.record.reserve import Reserve
 from paceline.record.resumption import is_kept
 from paceline.report.files import write_report
-from paceline.run.attempt import Context, Tasks
+from paceline.run.context import Context, Listener, Tasks
 from paceline.run.executor import Executor, skip_case
-from paceline.run.listener import Listener
 from paceline.run.local.leftovers import sweep
 from paceline.run.local.signals import Stop
 from paceline.run.ray.home import sweep_stale

@@ -22,7 +22,7 @@ from paceline.experiments.trials import Interrupted, setting_in
 from paceline.findings.commits import Repository, find_repository
 from paceline.history import open_store
 from paceline.model import Finding, Report
-from paceline.run.listener import Listener
+from paceline.run.context import Listener
 from paceline.session.request import Request, load_config
 from paceline.session.session import run
 

@@ -1,5 +1,7 @@
 """A process between a parent and its worker: when either ends, by whatever means, all below the worker ends too.
 
+What the worker prints goes through it, and is masked before it reaches the log.
+
 The keeper holds one end of a pipe that the parent holds the other end of, and is the sub-reaper of all that the worker
 starts. It imports little and forks at once: the worker goes on with a clean interpreter, the keeper only waits.
 """
@@ -7,11 +9,16 @@ starts. It imports little and forks at once: the worker goes on with a clean int
 from __future__ import annotations
 
 import ctypes
+import fcntl
+import mmap
 import os
 import resource
 import select
 import signal
+import struct
 import sys
+import termios
+import time
 
 from paceline.run.local.tree import descendants, kill_all
 from paceline.run.local.warden import become_subreaper
@@ -19,11 +26,19 @@ from paceline.run.local.warden import become_subreaper
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Protocol
 
-    from paceline.run.local.outlet import Outlet
+    class Filter(Protocol):
+        """Takes a stream in pieces, and gives back what may be written by now."""
+
+        def feed(self, chunk: bytes) -> bytes: ...
+        def flush(self) -> bytes: ...
+
 
 PR_SET_PDEATHSIG = 1
 _LOOK_S = 1.0
+_CHUNK_BYTES = 1 << 16
+_SETTLE_S = 5.0
 
 
 def main(target: str, worker_fd: str, life_fd: str, secret_names: str, sheltered: str, *words: str) -> None:
@@ -31,7 +46,6 @@ def main(target: str, worker_fd: str, life_fd: str, secret_names: str, sheltered
     from importlib import import_module
 
     from paceline.record.redact import Redactor, secret_values
-    from paceline.run.local.outlet import Outlet
 
     outlet = Outlet(Redactor(secret_values(os.environ, secret_names.split(","))).stream())
 
@@ -147,3 +161,55 @@ def _end_like(status: int) -> None:
         signal.signal(-code, signal.SIG_DFL)
     os.kill(os.getpid(), -code)
     os._exit(128 - code)
+
+
+class Outlet:
+    """A pipe from the worker's standard output and error to the keeper's standard output; made before the fork."""
+
+    def __init__(self, mask: Filter) -> None:
+        self._mask = mask
+        self.read_fd, self._write_fd = os.pipe()
+        self._at_work = mmap.mmap(-1, 1)  # both processes see it
+
+    def take(self) -> None:
+        """In the worker: print into the pipe from now on."""
+        os.dup2(self._write_fd, 1)
+        os.dup2(self._write_fd, 2)
+        os.close(self._write_fd)
+        os.close(self.read_fd)
+
+    def leave(self) -> None:
+        """In the keeper: the pipe ends with the worker and what it started."""
+        os.close(self._write_fd)
+
+    def pump(self) -> bool:
+        """In the keeper: write a part of what was printed, masked; False at its end."""
+        self._at_work[0] = 1
+        chunk = os.read(self.read_fd, _CHUNK_BYTES)
+        _write(self._mask.feed(chunk) if chunk else self._mask.flush())
+        self._at_work[0] = 0
+        return bool(chunk)
+
+    def settle(self) -> None:
+        """In the worker: wait until all that was printed is in the log."""
+        until = time.monotonic() + _SETTLE_S
+        # In this order: what is no longer in the pipe was taken out by a keeper that is at work until it is written.
+        while (_unread_bytes(1) or self._at_work[0]) and time.monotonic() < until:
+            time.sleep(0.0005)
+
+
+def _unread_bytes(fd: int) -> int:
+    try:
+        found: int = struct.unpack("i", fcntl.ioctl(fd, termios.FIONREAD, b"\0\0\0\0"))[0]
+    except OSError:
+        return 0
+    return found
+
+
+def _write(data: bytes) -> None:
+    """A disk that is full costs lines of the log, never the worker."""
+    while data:
+        try:
+            data = data[os.write(1, data) :]
+        except OSError:
+            return

@@ -21,8 +21,7 @@ import sys
 from contextlib import suppress
 from time import monotonic, process_time
 
-from paceline.run.local.tree import descendants, kill_all, read_proc, send
-from paceline.run.local.watch import Watch
+from paceline.run.local.tree import Watch, descendants, kill_all, read_proc, send
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

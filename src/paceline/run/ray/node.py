@@ -18,7 +18,8 @@ from paceline.record.directory import SessionDir
 from paceline.record.environment import Environment, capture
 from paceline.record.events import EventLog
 from paceline.record.redact import Redactor
-from paceline.run.attempt import Context, Tasks, attempt
+from paceline.run.attempt import attempt
+from paceline.run.context import Context, Tasks
 from paceline.run.local.process import Warden, shelter_wardens
 from paceline.run.local.signals import Stop
 from paceline.run.local.tree import read_proc

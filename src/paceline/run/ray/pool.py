@@ -25,7 +25,8 @@ from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump
 from paceline.record.events import RUN_ENDED, RUN_STARTED, utc_now
 from paceline.record.layout import ARTIFACTS, safe_name
-from paceline.run.attempt import Context, Tasks, Write, guarded, retried
+from paceline.run.attempt import guarded, retried
+from paceline.run.context import Context, Tasks, Write
 from paceline.run.executor import skip_case
 from paceline.run.local.signals import Stop
 from paceline.run.ray.archive import LiveLog, unpack_entry
