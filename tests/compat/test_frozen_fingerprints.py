@@ -1,0 +1,59 @@
+"""The fingerprints of cases: another one would have every session of before run again when it is gone on with."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from frozen import WRITTEN, frozen_place
+from workplace import Workplace
+
+pytestmark = pytest.mark.xdist_group("frozen-fingerprints")
+
+PLANS = json.loads((WRITTEN / "fingerprints.json").read_text())
+
+
+@pytest.fixture
+def place() -> Iterator[Workplace]:
+    """A suite with everything in it that decides a fingerprint."""
+    with frozen_place("fingerprints") as place:
+        yield place
+
+
+def fingerprints(
+    place: Workplace, plan: dict[str, Any], **other: str
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Those of data set-ups, and those of cases."""
+    words = ("plan", *plan["words"], "--session-name", "frozen", "--json")
+    done = place.run(*words, **{**plan["variables"], **other})
+    found = json.loads(done.stdout)
+    setups, cases = (
+        {case["name"]: case["fingerprint"] for case in found[kind]} for kind in ("setups", "cases")
+    )
+    return setups, cases
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=lambda plan: " ".join(plan["words"]))
+def test_they_are_those_of_then(place: Workplace, plan: dict[str, Any]) -> None:
+    setups, cases = fingerprints(place, plan)
+    assert setups == plan["setups"]
+    assert cases == plan["cases"]
+
+
+def test_they_depend_on_no_secret_session_or_results_directory(place: Workplace) -> None:
+    plan = PLANS[0]
+    others = {
+        "FROZEN_API_KEY": "another-key",
+        "FROZEN_DB_PASSWORD": "another-word",
+        "FROZEN_RESULTS": "elsewhere",
+    }
+    moved = {**plan, "words": [*plan["words"], "--session-name", "other"]}
+    assert fingerprints(place, moved, **others) == (plan["setups"], plan["cases"])
+
+
+def test_all_of_them_differ() -> None:
+    """Else equal ones would say little; of plans that share cases, some are the same."""
+    for plan in PLANS:
+        assert len(set(plan["cases"].values())) == len(plan["cases"])
+    assert len(PLANS[1]["cases"]) > 45

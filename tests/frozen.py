@@ -1,0 +1,110 @@
+"""What an older version wrote, put back where it was written, and what that version answered about it.
+
+Archives and answers are in `tests/compat/written_by_b4bdfd2`; `tests/compat/make_fixtures.py` says how each was made.
+Cases are known by a fingerprint that has the absolute path of their suite in it, so each archive has a place of its own
+under /tmp. A test has that place to itself.
+"""
+
+import fcntl
+import json
+import math
+import os
+import shutil
+import tarfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from patience import wait_until
+from workplace import Workplace
+
+WRITTEN = Path(__file__).parent / "compat/written_by_b4bdfd2"
+
+Answer = Mapping[str, Any]
+
+
+@contextmanager
+def frozen_place(name: str) -> Iterator[Workplace]:
+    """The directory as it was left, at the path where it was made; gone when the test ends."""
+    path = Path(f"/tmp/paceline-compat-{name}")
+    with _alone(Path(f"{path}.lock")):
+        wait_until(lambda: _is_gone(path), f"that {path} can be removed")
+        path.mkdir()
+        try:
+            with tarfile.open(WRITTEN / f"{name}.tar.gz") as archive:
+                # As an argument, not every Python 3.11 knows it.
+                archive.extraction_filter = lambda member, _: member
+                archive.extractall(path)
+            yield Workplace(path)
+        finally:
+            wait_until(lambda: _is_gone(path), f"that {path} can be removed")
+
+
+def _is_gone(path: Path) -> bool:
+    """Remove a directory; what a process that is about to end still writes into it goes the next time."""
+    shutil.rmtree(path, ignore_errors=True)
+    return not path.exists()
+
+
+@contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Wait for other tests that use the same place, in this run of the tests or another; the lock's file goes, too."""
+    while True:
+        fd = os.open(lock, os.O_RDWR | os.O_CREAT, 0o666)
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        with suppress(FileNotFoundError):
+            if os.fstat(fd).st_ino == lock.stat().st_ino:
+                break
+        os.close(fd)  # Who had it before us took the file away.
+    try:
+        yield
+    finally:
+        lock.unlink()
+        os.close(fd)
+
+
+def answers(name: str) -> list[Answer]:
+    """The commands that were asked, each with its exit code and what it printed."""
+    found: list[Answer] = json.loads((WRITTEN / f"{name}.json").read_text())
+    return found
+
+
+def called(answer: Answer) -> str:
+    """The name of the test of an answer."""
+    return " ".join(" ".join(answer["words"]).split())[:70]
+
+
+def check(place: Workplace, answer: Answer, **variables: str) -> None:
+    """Ask the same once more."""
+    done = place.run(*answer["words"], **variables)
+    assert done.returncode == answer["code"], done.stderr
+    if "json" in answer:
+        assert difference(answer["json"], json.loads(done.stdout)) == ""
+    else:
+        assert done.stdout.splitlines() == answer["lines"]
+
+
+def difference(old: Any, new: Any, where: str = "") -> str:
+    """Where two answers first differ, and how; numbers may differ by what another processor rounds differently."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        if old.keys() != new.keys():
+            return f"{where or 'at the top'}: had {sorted(old)}, has {sorted(new)}"
+        return next(filter(None, (difference(old[key], new[key], f"{where}.{key}") for key in old)), "")
+    if isinstance(old, list) and isinstance(new, list):
+        if len(old) != len(new):
+            return f"{where}: had {len(old)} items, has {len(new)}"
+        pairs = enumerate(zip(old, new, strict=True))
+        return next(filter(None, (difference(*pair, f"{where}[{number}]") for number, pair in pairs)), "")
+    if isinstance(old, float) and isinstance(new, float) and math.isclose(old, new, rel_tol=1e-6):
+        return ""
+    return "" if type(old) is type(new) and old == new else f"{where}: was {old!r}, is {new!r}"
+
+
+def contents(directory: Path, pattern: str = "**/*") -> dict[str, tuple[bytes, int]]:
+    """The files below a directory, each with its content and the time of its last change."""
+    return {
+        str(path.relative_to(directory)): (path.read_bytes(), path.stat().st_mtime_ns)
+        for path in sorted(directory.glob(pattern))
+        if path.is_file() and not path.is_symlink()
+    }
