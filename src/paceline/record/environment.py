@@ -68,22 +68,37 @@ def capture(
     redactor = redactor or Redactor()
     interpreter = describe_python(python)
     packages = tuple(redactor.text(line) for line in interpreter.pop("packages", ()))
+    where = cwd or _attempt(Path.cwd) or Path("/")
+    uname = os.uname()
     facts = {
-        **_machine(environ),
+        "hostname": environ.get("HOST_HOSTNAME") or uname.nodename,
+        "platform": f"{uname.sysname}-{uname.release}-{uname.machine}",
+        "machine": uname.machine,
+        "kernel": uname.release,
+        "os": _operating_system(),
+        "image_digest": environ.get("IMAGE_DIGEST"),
         "cpu": _cpu(),
         **_memory(),
         "container": container_facts(environ),
         **_gpus(),
         "python": interpreter,
-        **_surroundings(cwd or _attempt(Path.cwd) or Path("/"), config_files),
-        "variables": _variables(environ, frozenset(secret_names)),
+        **_repositories(where, config_files[0].parent if config_files else None),
+        "load": _attempt(lambda: [round(value, 2) for value in os.getloadavg()]),
+        "disk_free_bytes": _attempt(lambda: shutil.disk_usage(where).free),
+        "variables": {
+            name: MASK if name in secret_names or is_secret_name(name) else value
+            for name, value in sorted(environ.items())
+        },
         "command_line": list(sys.argv if command_line is None else command_line),
         **{name: (settings or {}).get(name) for name in ("run_reason", "viewer_url")},
     }
     facts = {name: fact for name, fact in facts.items() if fact not in (None, {}, [])}
-    known, comparable = _masked(facts, redactor), _comparable(facts)
+    known: dict[str, Any] = redactor.values(facts)
+    for name in ("git", "config_git"):  # hashes are nobody's secret, whatever letters they have
+        hashes = {key: facts.get(name, {}).get(key) for key in ("revision", "diff_sha256")}
+        known.get(name, {}).update({key: value for key, value in hashes.items() if value})
     lasting = {name: fact for name, fact in known.items() if name not in MOMENTARY}
-    conda = conda_explicit(environ)
+    comparable, conda = _comparable(facts), conda_explicit(environ)
     ids = {"id": _digest([lasting, packages]), "class_id": _digest(comparable)}
     return Environment(
         **ids,
@@ -93,25 +108,8 @@ def capture(
     )
 
 
-def _masked(facts: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
-    """The facts without secrets in their values; hashes are nobody's secret, whatever letters they have."""
-    masked: dict[str, Any] = redactor.values(facts)
-    for name in ("git", "config_git"):
-        hashes = {key: facts.get(name, {}).get(key) for key in ("revision", "diff_sha256")}
-        masked.get(name, {}).update({key: value for key, value in hashes.items() if value})
-    return masked
-
-
-def _surroundings(cwd: Path, config_files: Sequence[Path]) -> dict[str, Any]:
-    return {
-        **_repositories(cwd, config_files[0].parent if config_files else None),
-        "load": _attempt(lambda: [round(value, 2) for value in os.getloadavg()]),
-        "disk_free_bytes": _attempt(lambda: shutil.disk_usage(cwd).free),
-    }
-
-
 def _comparable(data: Mapping[str, Any]) -> dict[str, Any]:
-    """What must be equal for the numbers of two runs to be held against each other."""
+    """What must be equal for the numbers of two runs to be compared."""
     cpu, container = data.get("cpu", {}), data.get("container", {})
     memory_bytes = min(data.get("memory_bytes", 0), container.get("memory_limit_bytes", math.inf))
     return {
@@ -151,22 +149,6 @@ def _read(path: str | Path) -> str:
         return ""
 
 
-def _exists(path: Path) -> bool:
-    return os.path.exists(path)  # noqa: PTH110 - unlike a Path's, it says False where we may not look
-
-
-def _machine(environ: Mapping[str, str]) -> dict[str, Any]:
-    uname = os.uname()
-    return {
-        "hostname": environ.get("HOST_HOSTNAME") or uname.nodename,
-        "platform": f"{uname.sysname}-{uname.release}-{uname.machine}",
-        "machine": uname.machine,
-        "kernel": uname.release,
-        "os": _operating_system(),
-        "image_digest": environ.get("IMAGE_DIGEST"),
-    }
-
-
 def _operating_system() -> str:
     release = _attempt(platform.freedesktop_os_release) or {}
     return f"{release.get('ID', os.uname().sysname)} {release.get('VERSION_ID', '')}".strip()
@@ -175,19 +157,16 @@ def _operating_system() -> str:
 def _cpu() -> dict[str, Any]:
     cpus = "/sys/devices/system/cpu"
     no_turbo, boost = _read(f"{cpus}/intel_pstate/no_turbo"), _read(f"{cpus}/cpufreq/boost")
+    names = r"^(?:model name|Model|cpu model|CPU part)\s*:\s*(.+)$"
+    model = re.search(names, _read("/proc/cpuinfo"), re.MULTILINE)
     facts = {
-        "model": _cpu_model(_read("/proc/cpuinfo")),
+        "model": model[1].strip() if model else None,
         "count": os.cpu_count(),
         "affinity": _attempt(lambda: sorted(os.sched_getaffinity(0))),
         "governor": _read(f"{cpus}/cpu0/cpufreq/scaling_governor") or None,
         "turbo": no_turbo == "0" if no_turbo else boost == "1" if boost else None,
     }
     return {name: fact for name, fact in facts.items() if fact is not None}
-
-
-def _cpu_model(cpuinfo: str) -> str | None:
-    match = re.search(r"^(?:model name|Model|cpu model|CPU part)\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
-    return match[1].strip() if match else None
 
 
 def _memory() -> dict[str, int]:
@@ -213,9 +192,10 @@ def _container_kind(environ: Mapping[str, str], root: Path) -> str | None:
         return "kubernetes"
     if "APPTAINER_CONTAINER" in environ or "SINGULARITY_CONTAINER" in environ:
         return "apptainer"
-    if _exists(root / "run/.containerenv"):
+    # Unlike a Path's `exists`, this says False where we may not look.
+    if os.path.exists(root / "run/.containerenv"):  # noqa: PTH110
         return "podman"
-    if _exists(root / ".dockerenv"):
+    if os.path.exists(root / ".dockerenv"):  # noqa: PTH110
         return "docker"
     match = re.search(r"kubepods|docker|containerd|lxc|podman", _read(root / "proc/1/cgroup"))
     return match[0] if match else environ.get("container")
@@ -258,46 +238,27 @@ def _gpus() -> dict[str, Any]:
     except pynvml.NVMLError:
         return {}
     facts: dict[str, Any] = {"gpus": []}
+    questions = {
+        "name": pynvml.nvmlDeviceGetName,
+        "memory_bytes": lambda handle: int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
+        "uuid": pynvml.nvmlDeviceGetUUID,
+    }
     with suppress(pynvml.NVMLError):
-        facts["gpu_driver"] = _text(pynvml.nvmlSystemGetDriverVersion())
+        facts["gpu_driver"] = pynvml.nvmlSystemGetDriverVersion()
         for index in range(pynvml.nvmlDeviceGetCount()):
-            facts["gpus"].append(_gpu(pynvml, index))
+            handle, gpu = pynvml.nvmlDeviceGetHandleByIndex(index), dict[str, Any]()
+            for name, ask in questions.items():
+                with suppress(pynvml.NVMLError):
+                    gpu[name] = ask(handle)
+            facts["gpus"].append(gpu)
     with suppress(pynvml.NVMLError):
         pynvml.nvmlShutdown()
     return facts
 
 
-def _gpu(nvml: Any, index: int) -> dict[str, Any]:
-    handle = nvml.nvmlDeviceGetHandleByIndex(index)
-    facts: dict[str, Any] = {}
-    with suppress(nvml.NVMLError):
-        facts["name"] = _text(nvml.nvmlDeviceGetName(handle))
-    with suppress(nvml.NVMLError):
-        facts["memory_bytes"] = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
-    with suppress(nvml.NVMLError):
-        facts["uuid"] = _text(nvml.nvmlDeviceGetUUID(handle))
-    return facts
-
-
-def _text(value: str | bytes) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else value
-
-
-def _variables(environ: Mapping[str, str], secret_names: frozenset[str]) -> dict[str, str]:
-    return {
-        name: MASK if name in secret_names or is_secret_name(name) else value
-        for name, value in sorted(environ.items())
-    }
-
-
 def _repositories(cwd: Path, config_dir: Path | None) -> dict[str, Any]:
-    here = _top_of(cwd)
+    here, config_top = (find_top(_attempt(path.absolute) or Path("/")) for path in (cwd, config_dir or cwd))
     facts = {"git": git_state(here)} if here else {}
-    root = _top_of(config_dir) if config_dir else None
-    if root and root != here:
-        facts["config_git"] = git_state(root)
+    if config_top and config_top != here:
+        facts["config_git"] = git_state(config_top)
     return facts
-
-
-def _top_of(path: Path) -> Path | None:
-    return find_top(_attempt(path.absolute) or Path("/"))
