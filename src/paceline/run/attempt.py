@@ -45,46 +45,35 @@ CURVE_FROM_S = 0.1
 
 
 def run(case: Case, warden: Warden, grant: Grant, context: Context, stop: Stop, write: Write) -> Record:
-    """Run a case to its record, again after infrastructure faults as often as it allows."""
-    return retried(
-        case, context, stop, write, lambda number: attempt(case, number, warden, grant, context, stop)
-    )
-
-
-def retried(
-    case: Case,
-    context: Context,
-    stop: Stop,
-    write: Write,
-    attempt: Callable[[int], tuple[Record, Tasks]],
-    spared: Callable[[Record], bool] = lambda record: False,
-) -> Record:
-    """Attempts at a case, each with its number, up to the last; those that are `spared` do not use up its retries."""
-    retries_left = case.retries
+    """Run a case on this machine to its record, again after infrastructure faults as often as it allows."""
+    retries = Retries(case, context, stop)
     while True:
-        number = context.directory.next_attempt(case)
-        record = write(*attempt(number))
-        if record.status is not Status.INFRA_ERROR or stop.is_set():
+        attempt = Attempt(case, retries.number, warden, grant, context, stop)
+        record = write(*guarded(case, retries.number, context, attempt.record))
+        if not retries.begin_again(record):
             return record
-        if not spared(record):
-            if not retries_left:
-                return record
-            retries_left -= 1
-        context.events.write("retry", case=case.name, attempt=number, reason=record.reason)
-        context.listener.note(f"{case.name}: attempt {number} failed and is repeated: {record.reason}")
 
 
-def attempt(
-    case: Case, number: int, warden: Warden, grant: Grant, context: Context, stop: Stop
-) -> tuple[Record, Tasks]:
-    """One attempt at a case on this machine."""
-    gpus = case.resources.gpus
-    refusal = case.blocked
-    if refusal is None and gpus > len(grant.gpus):
-        refusal = f"needs {gpus} GPUs; this machine has {len(grant.gpus)}"
-    if refusal is not None:
-        return context.blank_record(case, Status.LAUNCH_ERROR, refusal, number), ()
-    return guarded(case, number, context, _Attempt(case, number, warden, grant, context, stop).record)
+class Retries:
+    """The attempts at a case: how many there may be after faults of the infrastructure, and the number of each."""
+
+    def __init__(self, case: Case, context: Context, stop: Stop) -> None:
+        self._case = case
+        self._context = context
+        self._stop = stop
+        self._left = case.retries
+        self.number = context.directory.next_attempt(case)
+
+    def begin_again(self, record: Record, *, spared: bool = False) -> bool:
+        """Whether another attempt follows the one of this record; one that is `spared` does not use up a retry."""
+        if record.status is not Status.INFRA_ERROR or self._stop.is_set() or not (spared or self._left):
+            return False
+        self._left -= not spared
+        text = f"{self._case.name}: attempt {self.number} failed and is repeated: {record.reason}"
+        self._context.events.write("retry", case=self._case.name, attempt=self.number, reason=record.reason)
+        self._context.listener.note(text)
+        self.number = self._context.directory.next_attempt(self._case)
+        return True
 
 
 def guarded(
@@ -185,7 +174,7 @@ def _representative(samples: Sequence[Scalar]) -> Scalar:
     return numbers[0] if len(numbers) == 1 else statistics.median(numbers)
 
 
-class _Attempt:
+class Attempt:
     """One attempt at a case: its cluster, its warm-ups and repetitions."""
 
     def __init__(
@@ -201,7 +190,13 @@ class _Attempt:
         self._cluster: RayCluster | None = None
 
     def record(self) -> tuple[Record, Tasks]:
+        """Run the command as often as the case asks, up to the first run that does not pass."""
         case, context = self._case, self._context
+        refusal, gpus = case.blocked, case.resources.gpus
+        if refusal is None and gpus > len(self._grant.gpus):
+            refusal = f"needs {gpus} GPUs; this machine has {len(self._grant.gpus)}"
+        if refusal is not None:
+            return context.blank_record(case, Status.LAUNCH_ERROR, refusal, self._number), ()
         entry_dir = context.directory.prepare(case)
         command = tuple(context.redactor.text(case.at(word, entry_dir)) for word in case.argv)
         context.listener.case_started(
@@ -210,15 +205,18 @@ class _Attempt:
         started, begun = utc_now(), time.monotonic()
         runs: list[Run] = []
         with ExitStack() as stack:
-            fault = self._start_cluster(stack, entry_dir)
-            if fault is None:
-                runs = self._run_all()
+            fault = self._start_cluster(stack, entry_dir) if case.cluster is not None else None
+            while fault is None and len(runs) < case.runs:
+                runs.append(self._run_once(len(runs)))
+                if runs[-1].status is not Status.PASSED:
+                    break
         context.directory.clean(case)
-        if fault is not None:
+        if fault is None:
+            # Warm-ups that passed are not counted.
+            record = self._combined(runs[min(case.warmup, len(runs) - 1) :])
+        else:
             status = Status.INTERRUPTED if self._stop.is_set() else Status.INFRA_ERROR
             record = context.blank_record(case, status, fault, self._number)
-        else:
-            record = self._combined(runs)
         timings_s = {**record.timings_s, "total": time.monotonic() - begun}
         if self._cluster is not None:
             record = replace(record, warnings=(*record.warnings, *self._cluster.warnings))
@@ -233,14 +231,12 @@ class _Attempt:
         return complete, runs[-1].output.tasks if runs else ()
 
     def _start_cluster(self, stack: ExitStack, entry_dir: Path) -> str | None:
-        """Start the entry's own Ray cluster if it has one; what went wrong, or None."""
-        if self._case.cluster is None:
-            return None
+        """Start the entry's own Ray cluster; what went wrong, or None."""
         from paceline.run.ray.cluster import ClusterError, RayCluster
 
         command = self._command(entry_dir)
         self._cluster = RayCluster(
-            self._case.cluster,
+            self._case.cluster or {},
             entry_dir / "ray_cluster",
             command.env,
             cwd=command.cwd,
@@ -253,28 +249,16 @@ class _Attempt:
             return str(error)
         return None
 
-    def _run_all(self) -> list[Run]:
-        """Warm-ups, then repetitions, up to the first that does not pass; warm-ups that passed are not counted."""
-        case, runs = self._case, []
-        for position in range(case.runs):
-            is_warmup = position < case.warmup
-            kind, number, count = (
-                ("warmup", position + 1, case.warmup)
-                if is_warmup
-                else ("repeat", position - case.warmup + 1, case.repeat)
-            )
-            if case.runs > 1:
-                self._context.listener.run_started(case, f"{kind} {number}/{count}")
-            run = self._run_once(f"{kind}-{number}" if case.runs > 1 else None)
-            passed = run.status is Status.PASSED
-            if not (is_warmup and passed):
-                runs.append(run)
-            if not passed:
-                break
-        return runs
-
-    def _run_once(self, label: str | None) -> Run:
-        context, run_id = self._context, uuid.uuid4().hex
+    def _run_once(self, position: int) -> Run:
+        """One of the case's runs, of which warm-ups come first."""
+        case, context, run_id = self._case, self._context, uuid.uuid4().hex
+        label = None
+        if case.runs > 1:
+            kind, number, count = "warmup", position + 1, case.warmup
+            if position >= case.warmup:
+                kind, number, count = "repeat", position + 1 - case.warmup, case.repeat
+            label = f"{kind}-{number}"
+            context.listener.run_started(case, f"{kind} {number}/{count}")
         run_dir = context.directory.run_dir(self._case, label)
         command = self._command(run_dir)
         results_path = Path(self._case.at(self._case.results_path, run_dir))

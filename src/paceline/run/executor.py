@@ -48,7 +48,7 @@ class LocalExecutor:
 
         ledger = Ledger(machine_capacity(), self._jobs)
         skip = partial(skip_case, self._context, write)
-        return Scheduler(ledger, self._jobs, run_case, skip, stop).run(cases)
+        yield from Scheduler(ledger, self._jobs, run_case, skip, stop).run(cases)
 
     def stop(self, now: bool = False) -> None:
         for warden in self._wardens:

@@ -5,6 +5,7 @@ import queue
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 from paceline.model import Case, Record, Resources, Status
@@ -161,24 +162,23 @@ class Scheduler:
         self._waiting = {case.name: case for case in cases if case.kind != "data_setup"}
         self._unfinished = set(self._waiting)
         with self._threads:
-            self._start_what_fits()
-            while not self._accounts.idle:
+            while True:
+                while not self._stop.is_set() and (picked := self._pick()) is not None:
+                    future = self._threads.submit(self._run_case, *picked)
+                    future.add_done_callback(partial(self._note_ended, picked[0]))
+                if self._accounts.idle:
+                    return
                 try:
                     case, future = self._ended.get(timeout=self._accounts.refresh_s)
                 except queue.Empty:  # time to look for new room
-                    self._start_what_fits()
                     continue
                 self._accounts.give_back(case)
                 record = future.result()
                 yield record
                 yield from self._settle(case, record.status)
-                self._start_what_fits()
 
-    def _start_what_fits(self) -> None:
-        while not self._stop.is_set() and (picked := self._pick()) is not None:
-            case, grant = picked
-            future = self._threads.submit(self._run_case, case, grant)
-            future.add_done_callback(lambda done, case=case: self._ended.put((case, done)))  # type: ignore[misc]
+    def _note_ended(self, case: Case, future: "Future[Record]") -> None:
+        self._ended.put((case, future))
 
     def _pick(self) -> tuple[Case, Grant] | None:
         """The next data set-up, else the first case whose needs have passed and which fits beside what runs."""

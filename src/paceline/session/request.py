@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from paceline.config.load import Loaded, load
 from paceline.errors import SelectionError, SessionError
-from paceline.model import Case, Plan, Report, Setting
+from paceline.model import Plan, Report, Setting
 from paceline.plan import find_results_place, make_plan
 from paceline.record.directory import newest
 from paceline.record.remote.address import place_of, split, working_dir
@@ -19,7 +19,6 @@ from paceline.record.remote.sessions import newest_stored
 if TYPE_CHECKING:
     from paceline.evals.executor import ProgressCallback
     from paceline.evals.suite import SuiteExecutor
-    from paceline.run.executor import Executor
 
 FollowUp = Callable[[Report, str | None, Callable[[str], None]], Report]
 """Given the report of a session that is recorded, the database and who to tell: the report as it is to be sent."""
@@ -85,32 +84,6 @@ def load_config(request: Request) -> Loaded:
     return replace(loaded, config=loaded.config.model_copy(update=nothing)) if request.evals.alone else loaded
 
 
-def prepare(request: Request, loaded: Loaded | None = None) -> Plan:
-    """What would run, with no side effect."""
-    loaded = loaded or load_config(request)
-    return _prepare(request, loaded, suite_executors(request, loaded))
-
-
-def prepare_to_run(request: Request, loaded: Loaded) -> "tuple[Plan, list[tuple[Executor, Sequence[Case]]]]":
-    """The same with the executors that its cases run on, in their order, each with its own cases."""
-    from paceline.run.executor import make_executor  # which only a run needs
-
-    others = suite_executors(request, loaded)
-    plan = _prepare(request, loaded, others)
-    theirs = {case.name for executor in others for case in executor.cases}
-    own = [*plan.setups, *(case for case in plan.cases if case.name not in theirs)]
-    parts: list[tuple[Executor, Sequence[Case]]] = []
-    if own:
-        count = len(own) - len(plan.setups)
-        parts.append((make_executor(plan, request.on, jobs=request.jobs, cases=count), own))
-    for executor in others:
-        names = {case.name for case in executor.cases}
-        executor.cases = [case for case in plan.cases if case.name in names]
-        if executor.cases:
-            parts.append((executor, executor.cases))
-    return plan, parts
-
-
 def suite_executors(request: Request, loaded: Loaded) -> "list[SuiteExecutor]":
     """Executors that bring cases of their own: the evals of a suite.
 
@@ -138,7 +111,12 @@ def suite_executors(request: Request, loaded: Loaded) -> "list[SuiteExecutor]":
     ]
 
 
-def _prepare(request: Request, loaded: Loaded, others: "Sequence[SuiteExecutor]") -> Plan:
+def prepare(
+    request: Request, loaded: Loaded | None = None, others: "Sequence[SuiteExecutor] | None" = None
+) -> Plan:
+    """What would run, with no side effect; `others` are the suite's own executors, if they are made already."""
+    loaded = loaded or load_config(request)
+    others = suite_executors(request, loaded) if others is None else others
     results_dir, name = _place(request, request.results_dir or find_results_place(loaded))
     plan = make_plan(
         loaded,

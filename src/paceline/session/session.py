@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from paceline.config.load import Loaded
 from paceline.config.resolved import resolved_text
@@ -31,14 +32,17 @@ from paceline.record.reserve import Reserve
 from paceline.record.resumption import is_kept
 from paceline.report.files import write_report
 from paceline.run.context import Context, Listener, Tasks
-from paceline.run.executor import Executor, skip_case
+from paceline.run.executor import Executor, make_executor, skip_case
 from paceline.run.local.leftovers import sweep
 from paceline.run.local.signals import Stop
 from paceline.run.ray.home import sweep_stale
 from paceline.run.scheduler import setup_failed, unmet_need
 from paceline.session.history import choose_database, read_levels, remember
-from paceline.session.request import Request, load_config, prepare_to_run
+from paceline.session.request import Request, load_config, prepare, suite_executors
 from paceline.sinks.dispatch import Dispatcher
+
+if TYPE_CHECKING:
+    from paceline.evals.suite import SuiteExecutor
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT})
 Part = tuple[Executor, Sequence[Case]]
@@ -48,7 +52,9 @@ def run(request: Request, listener: Listener) -> Report:
     """Run a plan's cases, record each, judge it, send it to the sinks, and write the session's report."""
     loaded = load_config(request)
     while True:
-        plan, parts = prepare_to_run(request, loaded)
+        others = suite_executors(request, loaded)
+        plan = prepare(request, loaded, others)
+        parts = divide(plan, others, request)
         remove_leftovers(plan.directory.parent)
         session = Session(plan, loaded, request, listener)
         try:
@@ -61,6 +67,22 @@ def run(request: Request, listener: Listener) -> Report:
             if request.session_name:
                 raise
             # Another machine began a session in the same second: this one gets the name of a later one.
+
+
+def divide(plan: Plan, others: "Sequence[SuiteExecutor]", request: Request) -> list[Part]:
+    """The executors that a plan's cases run on, in their order, each with its own cases."""
+    theirs = {case.name for executor in others for case in executor.cases}
+    own = [*plan.setups, *(case for case in plan.cases if case.name not in theirs)]
+    parts: list[Part] = []
+    if own:
+        count = len(own) - len(plan.setups)
+        parts.append((make_executor(plan, request.on, jobs=request.jobs, cases=count), own))
+    for executor in others:
+        names = {case.name for case in executor.cases}
+        executor.cases = [case for case in plan.cases if case.name in names]
+        if executor.cases:
+            parts.append((executor, executor.cases))
+    return parts
 
 
 def remove_leftovers(results_dir: Path) -> None:
@@ -112,6 +134,8 @@ class Session:
         self._remote: RemoteCopy | None = None
         self._stop = Stop()
         self._counts: Counter[Status] = Counter()
+        self._ended: dict[tuple[str, str], Status] = {}
+        """How the cases of the plan that have a record ended, by kind and name."""
         self._fault = ""
         """Why no further case should begin: the disk is full, or the session was taken over."""
 
@@ -162,42 +186,34 @@ class Session:
 
     def run(self, parts: Sequence[Part]) -> Report:
         """Run what has not finished before, and close the session."""
-        finished = self._read_finished()
+        self._read_finished()
         untouched = self._read_untouched()
-        self._counts.update([*finished.values(), *(record.status for record in untouched)])
+        self._counts.update([*self._ended.values(), *(record.status for record in untouched)])
         self.context.events.write(
             SESSION_STARTED,
             session=self._plan.session,
-            kept=len(finished),
+            kept=len(self._ended),
             history=self._database is not None,
         )
-        self._listener.session_started(self._masked, len(finished))
+        self._listener.session_started(self._masked, len(self._ended))
         for text in (*self._plan.warnings, *filter(None, [self._levels.fault])):
             self.context.note(text)
         with Dispatcher(self._plan, self.context.redactor, self.context.note) as sinks:
             sinks.open(self._masked)
             with Stop([executor for executor, _ in parts], self._say_stopping) as self._stop:
-                for record in self._records(parts, finished):
-                    self._counts[record.status] += 1
-                    self.context.events.write(
-                        "case_finished",
-                        case=record.case.name,
-                        status=record.status,
-                        reason=record.reason,
-                        attempt=record.attempt,
-                    )
-                    self._listener.case_finished(record, self._directory.entry_dir(record.case))
-                    sinks.record(record)
+                for executor, cases in parts:
+                    waiting = self._choose(cases, sinks)
+                    if not self._failed_setup and not self._stop.is_set():
+                        for record in executor.run(waiting, self._stop, self.write):
+                            self._finish(record, sinks)
             return self.close(sinks, [record.case for record in untouched])
 
-    def _read_finished(self) -> dict[tuple[str, str], Status]:
-        """What a resumed session need not run again, by kind and name."""
-        finished: dict[tuple[str, str], Status] = {}
+    def _read_finished(self) -> None:
+        """Note what a resumed session need not run again."""
         for case in (*self._plan.setups, *self._plan.cases) if self._request.resumes else ():
             record = self._directory.read_record(case)
             if record is not None and is_kept(record, case, rerun_failed=self._request.rerun_failed):
-                finished[case.kind, case.name] = record.status
-        return finished
+                self._ended[case.kind, case.name] = record.status
 
     def _read_untouched(self) -> list[Record]:
         """Records of cases that this run of the session does not select; they stay in its report."""
@@ -206,30 +222,41 @@ class Session:
         planned = {self._directory.entry_dir(case) for case in (*self._plan.setups, *self._plan.cases)}
         return [record for path, record in self._directory.stored_records() if path not in planned]
 
-    def _records(self, parts: Sequence[Part], finished: dict[tuple[str, str], Status]) -> Iterator[Record]:
-        """The records of all parts, one after the other; after a failed data set-up nothing more runs."""
-        statuses = {name: status for (kind, name), status in finished.items() if kind != "data_setup"}
-        setups = ((name, status) for (kind, name), status in finished.items() if kind == "data_setup")
-        blocked = next((setup_failed(name) for name, status in setups if not status.ok), "")
-        for executor, cases in parts:
-            waiting = []
-            for case in cases:
-                reason = blocked or unmet_need(case, statuses)
-                if (case.kind, case.name) in finished:
-                    continue
-                if reason and case.kind != "data_setup":
-                    yield skip_case(self.context, self.write, case, reason)
-                    statuses[case.name] = Status.SKIPPED
-                elif not reason:
-                    waiting.append(case)
-            if blocked or self._stop.is_set():
+    @property
+    def _failed_setup(self) -> str:
+        """The data set-up that did not pass, after which nothing more runs."""
+        setups = ((name, status) for (kind, name), status in self._ended.items() if kind == "data_setup")
+        return next((name for name, status in setups if not status.ok), "")
+
+    def _choose(self, cases: Sequence[Case], sinks: Dispatcher) -> list[Case]:
+        """The cases that are to run; those that cannot run any more get their records now."""
+        chosen, failed = [], self._failed_setup
+        statuses = {name: status for (kind, name), status in self._ended.items() if kind != "data_setup"}
+        for case in cases:
+            if (case.kind, case.name) in self._ended:
                 continue
-            for record in executor.run(waiting, self._stop, self.write):
-                yield record
-                if record.case.kind != "data_setup":
-                    statuses[record.case.name] = record.status
-                elif not record.status.ok:
-                    blocked = setup_failed(record.case.name)
+            reason = setup_failed(failed) if failed else unmet_need(case, statuses)
+            if not reason:
+                chosen.append(case)
+            elif case.kind != "data_setup":
+                self._finish(skip_case(self.context, self.write, case, reason), sinks)
+                statuses[case.name] = Status.SKIPPED
+        return chosen
+
+    def _finish(self, record: Record, sinks: Dispatcher) -> None:
+        """A case has its record: count it, and tell the log, the terminal and the sinks."""
+        case = record.case
+        self._ended[case.kind, case.name] = record.status
+        self._counts[record.status] += 1
+        self.context.events.write(
+            "case_finished",
+            case=case.name,
+            status=record.status,
+            reason=record.reason,
+            attempt=record.attempt,
+        )
+        self._listener.case_finished(record, self._directory.entry_dir(case))
+        sinks.record(record)
 
     def write(self, record: Record, tasks: Tasks = ()) -> Record:
         """Judge a record and put it on disk, where the case ended, so that nothing that finished can be lost.

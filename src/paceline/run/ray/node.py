@@ -18,7 +18,7 @@ from paceline.record.directory import SessionDir
 from paceline.record.environment import Environment, capture
 from paceline.record.events import EventLog
 from paceline.record.redact import Redactor
-from paceline.run.attempt import attempt
+from paceline.run.attempt import Attempt, guarded
 from paceline.run.context import Context, Tasks
 from paceline.run.local.process import Warden, shelter_wardens
 from paceline.run.local.signals import Stop
@@ -126,7 +126,8 @@ class NodeSlot:
             gpu_interval_s=job.gpu_interval_s,
         )
         grant = Grant(slot=0, gpus=self._gpus)
-        record, tasks = attempt(case, job.attempt, self._warden, grant, context, self._stop)
+        attempt = Attempt(case, job.attempt, self._warden, grant, context, self._stop)
+        record, tasks = guarded(case, job.attempt, context, attempt.record)
         if self._niceness:
             record = replace(record, details={**record.details, "nice": self._niceness})
         part, size = self._pack()

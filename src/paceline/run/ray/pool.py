@@ -25,7 +25,7 @@ from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump
 from paceline.record.events import RUN_ENDED, RUN_STARTED, utc_now
 from paceline.record.layout import ARTIFACTS, safe_name
-from paceline.run.attempt import guarded, retried
+from paceline.run.attempt import Retries, guarded
 from paceline.run.context import Context, Tasks, Write
 from paceline.run.executor import skip_case
 from paceline.run.local.signals import Stop
@@ -110,20 +110,16 @@ class RayPool:
 
     def _run_case(self, case: Case, stop: Stop, write: Write) -> Record:
         """Run a case on the node it was given, or on others after that one died."""
-        context, lost = self._context, list[str]()
-
-        def attempt(number: int) -> tuple[Record, Tasks]:
-            record, tasks = guarded(case, number, context, _Attempt(self, case, number, context).record)
+        context, retries, lost = self._context, Retries(case, self._context, stop), list[str]()
+        while True:
+            attempt = _Attempt(self, case, retries.number, context)
+            record, tasks = guarded(case, retries.number, context, attempt.record)
             noted = tuple(f"an earlier attempt was lost with its node {name}" for name in lost)
-            return replace(record, warnings=(*record.warnings, *noted)), tasks
-
-        def spared(record: Record) -> bool:
-            if LOST not in record.details:
-                return False
-            lost.append(str(record.details[LOST]))
-            return len(lost) <= self._settings.node_retries
-
-        return retried(case, context, stop, write, attempt, spared)
+            record = write(replace(record, warnings=(*record.warnings, *noted)), tasks)
+            lost += [str(record.details[LOST])] if LOST in record.details else []
+            spared = LOST in record.details and len(lost) <= self._settings.node_retries
+            if not retries.begin_again(record, spared=spared):
+                return record
 
     def is_ready(self, call: Any) -> bool:
         return self.cluster.is_ready(call, max(POLL_S, POLL_S_PER_CASE * self._ledger.running))
