@@ -354,3 +354,38 @@ def test_second_interrupt_is_immediate(place: Workplace) -> None:
     runner.send_signal(signal.SIGINT)
     assert runner.wait(timeout=120) == 130
     assert place.record("s", "a")["status"] == "interrupted"
+
+
+# Whoever listens is stuck at the first case that has ended, so that nothing is taken from the executor any more.
+STUCK = """
+import threading
+from pathlib import Path
+from paceline.run.context import SilentListener
+from paceline.session.request import Request
+from paceline.session.session import run
+
+class Stuck(SilentListener):
+    def case_finished(self, record, entry_dir):
+        threading.Event().wait()
+
+run(Request(configs=(Path("suite.yaml"),), session_name="s", jobs=4, history=False), Stuck())
+"""
+
+
+def test_a_killed_runner_whose_listener_is_slow_loses_no_finished_case(place: Workplace) -> None:
+    command = "[sh, -c, 'echo $PACELINE_CASE >> ledger']"
+    entries = [f"  - {{name: {name}, command: {command}, resources: {{cpus: 0.1}}}}" for name in "abcdef"]
+    place.write("suite.yaml", "\n".join(["entries:", *entries, ""]))
+    runner = subprocess.Popen(
+        [sys.executable, "-c", STUCK], cwd=place.path, stdout=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        wait_until(lambda: len(place.records("s")) == 4, "the fourth record", by=runner)
+    finally:
+        runner.kill()
+        runner.wait()
+    assert sorted(place.ran()) == ["a", "b", "c", "d"]
+    assert {record["status"] for record in place.records("s").values()} == {"passed"}
+    resumed = place.run("run", "suite.yaml", "--resume", "s", "--no-history")
+    assert resumed.returncode == 0 and "Keeping 4 of 6 cases" in resumed.stdout, resumed.stdout
+    assert sorted(place.ran()) == ["a", "b", "c", "d", "e", "f"]
