@@ -1,4 +1,4 @@
-"""Writes docs/python-api.md from the sources: `python -m paceline.cli.python_reference docs/python-api.md`.
+"""Writes docs/python-api.md from the sources: `python -m tools.reference.python docs/python-api.md`.
 
 The sources are parsed, not imported: the page needs none of the optional packages and is the same on every Python.
 """
@@ -12,7 +12,7 @@ from inspect import cleandoc
 from pathlib import Path
 from textwrap import dedent, indent
 
-_SOURCE = Path(__file__).parents[2]
+_SOURCE = Path(__file__).parents[2] / "src"
 _INTRODUCTION = """\
 # Python
 
