@@ -48,7 +48,7 @@ def _parse_time(ctx: click.Context, param: click.Parameter, value: str | None) -
         raise click.BadParameter(str(error)) from error
 
 
-@click.command("ab", epilog=EPILOG, short_help="Compare settings of a suite.")
+@click.command("ab", epilog=EPILOG)
 @click.argument("path", metavar="AB.yaml", type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--out",
@@ -83,10 +83,9 @@ def command(*, dry_run: bool, as_json: bool, quiet: bool, **options: Any) -> int
     files. Exit code 0: nothing got worse; 1: something did, or could not be compared; 2: a mistake in the file;
     130: interrupted.
     """
-    from paceline.cli.logging_once import log_once
     from paceline.experiments.ab.command import ABRequest
 
-    log_once()
+    output.log_once()
     request = ABRequest(**options)
     say = _teller(quiet=quiet, to_error=as_json)
     if dry_run:

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paceline.cli import output
-from paceline.cli.completing import complete_finding, complete_metric
-from paceline.cli.inputs import SuiteCommand, complete_selection, config_inputs
-from paceline.cli.masking import masked_errors
+from paceline.cli.completion import complete_finding, complete_metric, complete_selection
+from paceline.cli.inputs import SuiteCommand, config_inputs, masked_errors
 
 if TYPE_CHECKING:
     from paceline.experiments.bisect.bisection import BisectTask

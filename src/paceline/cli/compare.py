@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.cli.completing import complete_session
+from paceline.cli.completion import complete_session
 from paceline.cli.history.db import (
     case_option,
     count,

@@ -74,7 +74,7 @@ def _attempt(find: "Callable[[], _Found]", faults: "list[Remark]") -> _Found | N
     try:
         return find()
     except PacelineError as error:
-        from paceline.cli.masking import masked
+        from paceline.cli.inputs import masked
 
         first = str(masked(error)).splitlines()[0]
         meaning = "the suite here has mistakes, so it is not known where its results and history are"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.cli.masking import masked_errors
+from paceline.cli.inputs import masked_errors
 from paceline.cli.output import write, write_bytes
 
 if TYPE_CHECKING:

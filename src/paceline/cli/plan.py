@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.cli.inputs import SuiteCommand, make_request, suite_inputs
+from paceline.cli.inputs import SuiteCommand, make_request, masked_errors, suite_inputs
 from paceline.cli.listing import plan_lines
-from paceline.cli.masking import masked_errors
 from paceline.cli.output import flush, write, write_bytes
 from paceline.errors import ConfigError, PacelineError
 

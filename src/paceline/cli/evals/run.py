@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from paceline.cli.inputs import DEFAULT_CONFIG
-from paceline.cli.masking import masked_errors
-from paceline.cli.output import write
+from paceline.cli.inputs import DEFAULT_CONFIG, add_options, masked_errors
+from paceline.cli.output import write, write_json, write_lines
 from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
@@ -61,9 +60,7 @@ def _inputs(function: _Function) -> _Function:
             help="Where results lie. [default: the suite's, else benchmark_results]",
         ),
     )
-    for option in reversed(options):
-        function = option(function)
-    return function
+    return add_options(function, options)
 
 
 @click.command("run", epilog=RUN_EPILOG)
@@ -87,9 +84,7 @@ def run_command(*, as_json: bool, quiet: bool, no_history: bool, **options: Any)
     with masked_errors(request.configs):
         report, summary = _run(request, as_json=as_json, quiet=quiet)
     if as_json:
-        from paceline.record.codec import dump
-
-        write(dump(summary, pretty=True).decode() + "\n")
+        write_json(summary)
     else:
         write(f"{_last_line(summary)}; {report.plan.directory}\n")
     return report.exit_code
@@ -97,7 +92,7 @@ def run_command(*, as_json: bool, quiet: bool, no_history: bool, **options: Any)
 
 def _run(request: "Request", *, as_json: bool, quiet: bool) -> "tuple[Report, Mapping[str, Any]]":
     """The report of the session, and the summary that the execution wrote."""
-    from paceline.cli.evals.view import ViewListener, open_view
+    from paceline.cli.evals.view import open_view
     from paceline.evals.stored import read_summary
     from paceline.session.session import run
 
@@ -106,7 +101,7 @@ def _run(request: "Request", *, as_json: bool, quiet: bool) -> "tuple[Report, Ma
         open_view(quiet=quiet, as_json=as_json) as view,
     ):
         shown = replace(request, evals=replace(request.evals, on_progress=view.progress))
-        report = run(_evals_only(shown), ViewListener(view))
+        report = run(_evals_only(shown), view)
     return report, read_summary(report.plan.directory)
 
 
@@ -124,7 +119,6 @@ def _last_line(summary: Mapping[str, Any]) -> str:
 def plan_command(*, as_json: bool, **options: Any) -> int:
     """Show the stubs of a suite, where their results lie, and which of them are done; nothing is started."""
     from paceline.evals.stored import state_of
-    from paceline.record.codec import dump
     from paceline.report.format import aligned, visible
     from paceline.session.request import load_config, prepare, suite_executors
 
@@ -140,11 +134,9 @@ def plan_command(*, as_json: bool, **options: Any) -> int:
             {"name": stub.name, "state": state, "key": stub.key, "directory": stub.result_dir}
             for stub, state in zip(stubs, states, strict=True)
         ]
-        write(dump(rows, pretty=True).decode() + "\n")
+        write_json(rows)
         return 0
-    lines = [(state, visible(stub.name)) for stub, state in zip(stubs, states, strict=True)]
-    for line in aligned(lines):
-        write(f"{line}\n")
+    write_lines(aligned([(state, visible(stub.name)) for stub, state in zip(stubs, states, strict=True)]))
     write(f"{len(stubs)} stubs, {states.count('done')} done\n")
     return 0
 

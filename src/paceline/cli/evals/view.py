@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from paceline.cli.output import write
 from paceline.model import Case, Plan, Record, Report, Status
@@ -18,40 +18,51 @@ if TYPE_CHECKING:
 _REFRESHES_A_SECOND = 4
 
 
-class View(Protocol):
-    """Is told what happens during an execution."""
-
-    def progress(self, progress: "ExecutionProgress") -> None: ...
-    def record(self, record: Record) -> None: ...
-    def note(self, text: str) -> None: ...
-
-
-class PlainView:
-    """A line for each stub that ended, for logs and pipes; nothing at all if quiet, besides what failed."""
+class View:
+    """Listens to a session and prints a line for each stub that ended; if quiet, only for those that failed."""
 
     def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
 
-    def progress(self, progress: "ExecutionProgress") -> None:
-        """Lines of ended stubs tell it."""
+    def print(self, line: str) -> None:
+        write(f"{line}\n")
+        sys.stdout.flush()
 
-    def record(self, record: Record) -> None:
+    def progress(self, progress: "ExecutionProgress") -> None:
+        """The lines of ended stubs show it."""
+
+    def session_started(self, plan: Plan, kept: int) -> None:
+        """The stubs' lines show it."""
+
+    def case_started(
+        self, case: Case, command: Sequence[str], entry_dir: Path, tail: Callable[[int], list[str]]
+    ) -> None:
+        """The devices show what runs."""
+
+    def run_started(self, case: Case, label: str) -> None:
+        """A stub runs once."""
+
+    def case_finished(self, record: Record, entry_dir: Path) -> None:
         if not (self._quiet and record.status.ok):
-            write(f"{record_line(record)}\n")
-            sys.stdout.flush()
+            self.print(record_line(record))
 
     def note(self, text: str) -> None:
-        write(f"note: {visible(text)}\n")
+        self.print(f"note: {visible(text)}")
+
+    def session_finished(self, report: Report, session_dir: Path | str) -> None:
+        for finding in report.findings:
+            if finding.fails:
+                self.note(finding.message)
 
 
-class LiveView:
+class LiveView(View):
     """The same lines, and below them the devices with what they do."""
 
     def __init__(self, *, quiet: bool) -> None:
         from rich.console import Console
         from rich.live import Live
 
-        self._quiet = quiet
+        super().__init__(quiet=quiet)
         self._console = Console(highlight=False, markup=False, emoji=False)
         self._live = Live(console=self._console, auto_refresh=False, transient=True)
         self._drawn_at = 0.0
@@ -63,6 +74,9 @@ class LiveView:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
+    def print(self, line: str) -> None:
+        self._console.print(line, soft_wrap=True)
+
     def progress(self, progress: "ExecutionProgress") -> None:
         from rich.text import Text
 
@@ -71,48 +85,12 @@ class LiveView:
             self._drawn_at = now
             self._live.update(Text("\n".join(progress_lines(progress)), no_wrap=True), refresh=True)
 
-    def record(self, record: Record) -> None:
-        if not (self._quiet and record.status.ok):
-            self._console.print(record_line(record), soft_wrap=True)
-
-    def note(self, text: str) -> None:
-        self._console.print(f"note: {visible(text)}", soft_wrap=True)
-
-
-class ViewListener:
-    """A view as a session tells it what happens."""
-
-    def __init__(self, view: View) -> None:
-        self._view = view
-
-    def session_started(self, plan: Plan, kept: int) -> None:
-        """The stubs' lines tell it."""
-
-    def case_started(
-        self, case: Case, command: Sequence[str], entry_dir: Path, tail: Callable[[int], list[str]]
-    ) -> None:
-        """The devices show what runs."""
-
-    def run_started(self, case: Case, label: str) -> None:
-        """A stub runs once."""
-
-    def case_finished(self, record: Record, entry_dir: Path) -> None:
-        self._view.record(record)
-
-    def note(self, text: str) -> None:
-        self._view.note(text)
-
-    def session_finished(self, report: Report, session_dir: Path | str) -> None:
-        for finding in report.findings:
-            if finding.fails:
-                self._view.note(finding.message)
-
 
 @contextmanager
 def open_view(*, quiet: bool, as_json: bool) -> Iterator[View]:
-    """The view that fits standard output; plain lines where it is no terminal."""
+    """The view that fits standard output; plain lines where it is not a terminal."""
     if as_json or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
-        yield PlainView(quiet=quiet or as_json)
+        yield View(quiet=quiet or as_json)
         return
     with LiveView(quiet=quiet) as view:
         yield view

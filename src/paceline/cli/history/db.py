@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from paceline.cli.completing import complete_case, complete_metric
+from paceline.cli.completion import complete_case, complete_metric
 from paceline.cli.inputs import DEFAULT_CONFIG
 from paceline.errors import HistoryError, did_you_mean
 

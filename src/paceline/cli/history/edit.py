@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import click
 
-from paceline.cli.completing import complete_case
+from paceline.cli.completion import complete_case
 from paceline.cli.history.db import count, db_option, find_cases, json_option, open_database
 from paceline.cli.output import write
 from paceline.errors import HistoryError

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.cli.completing import complete_case, complete_metric
+from paceline.cli.completion import complete_case, complete_metric
 from paceline.cli.history.db import db_option, find_cases, json_option, open_database
 from paceline.cli.history.edit import moment_of
 from paceline.cli.output import write

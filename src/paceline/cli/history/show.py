@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.cli.completing import complete_case
+from paceline.cli.completion import complete_case
 from paceline.cli.history.db import (
     case_option,
     count,
