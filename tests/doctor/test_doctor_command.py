@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from in_process import Here, make_here
-from paceline.cli.doctor_text import TITLES, lines_of
+from paceline.cli.doctor import TITLES, lines_of
 from paceline.doctor.remarks import Diagnosis, remark
 from workplace import Workplace
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from paceline.cli.history.db import count, db_option, find_database, open_database
+from paceline.cli.database import chosen_repository, db_option, find_database, open_database, repo_option
 from paceline.cli.output import flush, write
-from paceline.cli.regressions import chosen_repository, repo_option
 from paceline.cli.stored import find_results_place
 from paceline.errors import PacelineError
 from paceline.history.urls import parse_target
-from paceline.report.format import size, visible
+from paceline.report.format import count, size, visible
 
 if TYPE_CHECKING:
     from paceline.dashboard.frame import Options

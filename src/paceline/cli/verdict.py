@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast, get_args
 import click
 
 from paceline.cli.completion import complete_finding
-from paceline.cli.history.db import db_option, json_option, open_database
+from paceline.cli.database import db_option, json_option, open_database
 from paceline.cli.output import write
 from paceline.model import State
 from paceline.report.format import visible

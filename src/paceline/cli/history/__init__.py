@@ -15,8 +15,8 @@ COMMANDS = {
     "prune": ("edit", "Remove old sessions."),
     "export": ("show", "Write measurements to a CSV, JSON or Parquet file."),
     "query": ("show", "Ask in SQL; nothing can be changed."),
-    "pull": ("remote", "Add what a database in an object store has to the one here."),
-    "push": ("remote", "Add what the database here has to one in an object store."),
+    "pull": ("add", "Add what a database in an object store has to the one here."),
+    "push": ("add", "Add what the database here has to one in an object store."),
 }
 
 EPILOG = """\b
