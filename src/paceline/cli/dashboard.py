@@ -147,24 +147,20 @@ def serve_command(
     from paceline.dashboard.live_site import LiveSite, Origin
     from paceline.dashboard.serve import serve
 
-    options = Options(title=title, results=results or _usual_results())
+    usual = find_results_place(None) if results is None else results
+    options = Options(title=title, results=usual if isinstance(usual, Path) else None)
     path = parse_target(find_database(db)).path
     origin = Origin(
         opened=lambda: opened(db, options),
         exists=lambda: path is None or path.exists(),
         repository=chosen_repository(repo),
     )
-    serve(LiveSite(origin, options), port, _say, bind)
 
+    def say(address: str) -> None:
+        write(f"{address}\n")
+        flush()
 
-def _say(address: str) -> None:
-    write(f"{address}\n")
-    flush()
-
-
-def _usual_results() -> Path | None:
-    place = find_results_place(None)
-    return place if isinstance(place, Path) else None
+    serve(LiveSite(origin, options), port, say, bind)
 
 
 @contextmanager

@@ -66,27 +66,19 @@ def show_command(place: Path, as_json: bool) -> int:
         write_json(summary)
         return 0
     rows: list[tuple[str, ...]] = [("model", "attention", "benchmark", "metric", "score", "density", "")]
-    rows += [_result_row(result) for result in summary["results"]]
-    rows += [_failure_row(failure) for failure in summary["failures"]]
+    for entry in (*summary["results"], *summary["failures"]):
+        task = f"{entry['benchmark']}_{entry['subset']}" if entry["subset"] else str(entry["benchmark"])
+        names = (str(entry["model"]), str(entry["attention"]), task)
+        if "error_type" in entry:
+            rows.append((*names, "", "failed", "", f"{entry['error_type']}: {entry['error_message']}"))
+        else:
+            density = "" if entry["density"] is None else f"{entry['density']:.3f}"
+            before = "" if entry["state"] == "completed" else "before"
+            rows.append((*names, str(entry["primary"]), f"{entry['score']:.4g}", density, before))
     write_lines(aligned(rows))
     counts = ", ".join(f"{summary[name]} {name}" for name in ("completed", "skipped", "failed", "cancelled"))
     write(f"{execution.name}: {summary['total']} stubs: {counts}\n")
     return 0
-
-
-def _task(entry: Mapping[str, Any]) -> str:
-    return f"{entry['benchmark']}_{entry['subset']}" if entry["subset"] else str(entry["benchmark"])
-
-
-def _result_row(result: Mapping[str, Any]) -> tuple[str, ...]:
-    density = "" if result["density"] is None else f"{result['density']:.3f}"
-    names = (str(result["model"]), str(result["attention"]), _task(result), str(result["primary"]))
-    return (*names, f"{result['score']:.4g}", density, "" if result["state"] == "completed" else "before")
-
-
-def _failure_row(failure: Mapping[str, Any]) -> tuple[str, ...]:
-    text = f"{failure['error_type']}: {failure['error_message']}"
-    return (str(failure["model"]), str(failure["attention"]), _task(failure), "", "failed", "", text)
 
 
 @click.command("compare", epilog=COMPARE_EPILOG)

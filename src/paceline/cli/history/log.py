@@ -11,7 +11,7 @@ from paceline.cli.completion import complete_case, complete_metric
 from paceline.cli.database import db_option, find_cases, json_option, moment_of, open_database
 from paceline.cli.output import write_json, write_lines
 from paceline.errors import HistoryError
-from paceline.report.format import aligned, quantity, unit_beside, visible
+from paceline.report.format import aligned, quantity, spelled_for, unit_beside, visible
 
 if TYPE_CHECKING:
     from paceline.history import Point, Series, Store
@@ -124,20 +124,12 @@ def sparkline(values: Sequence[float]) -> str:
     """The last values as bars, the lowest of them the smallest."""
     shown = values[-_WIDTH:]
     low, high = min(shown), max(shown)
-    bars = _BARS if _can_print(_BARS) else _PLAIN_BARS
+    bars = _BARS if spelled_for(sys.stdout.encoding, _BARS) == _BARS else _PLAIN_BARS
     if high == low:
         return bars[3] * len(shown)
     # Halves first: the difference of two large numbers of unlike sign may be no number any more.
     span = high / 2 - low / 2
     return "".join(bars[min(7, int((value / 2 - low / 2) / span * 8))] for value in shown)
-
-
-def _can_print(text: str) -> bool:
-    try:
-        text.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _series_json(series: "Series") -> dict[str, Any]:

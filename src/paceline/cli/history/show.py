@@ -1,7 +1,6 @@
 """`paceline history list`, `export` and `query`: what is in the database."""
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +56,15 @@ def list_command(pattern: str | None, sessions: bool, db: str | None, as_json: b
     if sessions and pattern:
         raise click.UsageError("PATTERN chooses cases, not --sessions")
     with open_database(db) as store:
-        rows = list(_session_rows(store) if sessions else _case_rows(store, pattern))
+        if sessions:
+            rows = _session_rows(store)
+        else:
+            wanted = None if pattern is None else set(find_cases(store, pattern))
+            rows = [
+                {"case": key, "records": records, "metrics": metrics, "last": last}
+                for key, records, metrics, last in store.case_counts()
+                if wanted is None or key in wanted
+            ]
         if as_json:
             write_json(rows)
         elif rows:
@@ -67,20 +74,15 @@ def list_command(pattern: str | None, sessions: bool, db: str | None, as_json: b
             write(f"nothing in {store.database.target} yet\n")
 
 
-def _case_rows(store: "Store", pattern: str | None) -> Iterator[dict[str, Any]]:
-    wanted = None if pattern is None else set(find_cases(store, pattern))
-    for key, records, metrics, last in store.case_counts():
-        if wanted is None or key in wanted:
-            yield {"case": key, "records": records, "metrics": metrics, "last": last}
-
-
-def _session_rows(store: "Store") -> Iterator[dict[str, Any]]:
+def _session_rows(store: "Store") -> list[dict[str, Any]]:
     counts = store.record_counts()
-    for info in store.sessions():
-        yield {
+    return [
+        {
             **{"session": info.name, "started": info.started_at, "tool": info.tool},
             **{"records": counts.get(info.id, 0), "revision": info.revision[:10], "id": info.id},
         }
+        for info in store.sessions()
+    ]
 
 
 @click.command("export", epilog=_EXPORT_EPILOG)
