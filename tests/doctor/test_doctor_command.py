@@ -8,7 +8,8 @@ import pytest
 
 from in_process import Here, make_here
 from paceline.cli.doctor import TITLES, lines_of
-from paceline.doctor.remarks import Diagnosis, remark
+from paceline.doctor.examine import Diagnosis
+from paceline.doctor.machine import remark
 from workplace import Workplace
 
 ENTRIES = "entries:\n  - {name: a, command: ['true']}\n"

@@ -18,9 +18,9 @@ from paceline.errors import PacelineError
 from paceline.report.format import count, display_width, visible
 
 if TYPE_CHECKING:
-    from paceline.doctor.examine import Subject
+    from paceline.doctor.examine import Diagnosis, Subject
+    from paceline.doctor.machine import Level, Remark
     from paceline.doctor.places import Place
-    from paceline.doctor.remarks import Diagnosis, Level, Remark
 
 EPILOG = """\b
 Examples:
@@ -90,7 +90,7 @@ def _subject(results_dir: Path | str | None, db: str | None) -> "Subject":
 
 def _attempt(find: Callable[[], _Found], faults: "list[Remark]") -> _Found | None:
     """What is found; a suite with mistakes is a fault among others, since the rest can still be looked at."""
-    from paceline.doctor.remarks import remark
+    from paceline.doctor.machine import remark
 
     try:
         return find()
