@@ -98,8 +98,7 @@ def build_command(
 ) -> None:
     """Write the site to OUT, or bring the one there up to date."""
     from paceline.dashboard.build import build
-    from paceline.dashboard.frame import Options
-    from paceline.dashboard.verdicts import read_verdicts
+    from paceline.dashboard.frame import Options, read_verdicts
     from paceline.history.store.columns import read_marks
 
     largest_bytes = largest_kib * 1024 or -1  # an empty file is a file, too

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from paceline import __version__
-from paceline.dashboard.badges import badge_files
-from paceline.dashboard.copies import Copies
+from paceline.dashboard.badges_and_feed import badge_files, feed_file
 from paceline.dashboard.encoding import data_file, file_id
-from paceline.dashboard.feed import feed_file
 from paceline.dashboard.frame import Head, Options, Verdicts, read_frame
 from paceline.dashboard.pages import Pages, shards
+from paceline.dashboard.run_files import Copies
 from paceline.dashboard.site import shell
 from paceline.errors import PacelineError
 from paceline.history.store.columns import CaseGroup, Marks
