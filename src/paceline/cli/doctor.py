@@ -1,8 +1,6 @@
 """`paceline doctor`: what is installed, whether results can be kept, and how far numbers from here can be trusted."""
 
-import os
 import shutil
-import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +10,7 @@ import click
 
 from paceline.cli.database import db_option, find_database, json_option
 from paceline.cli.inputs import DEFAULT_CONFIG, masked
-from paceline.cli.output import write_json, write_lines
+from paceline.cli.output import is_terminal, wants_colour, write_json, write_lines
 from paceline.cli.stored import find_results_place, results_dir_option
 from paceline.errors import PacelineError
 from paceline.report.format import count, display_width, visible
@@ -70,10 +68,8 @@ def command(results_dir: Path | str | None, db: str | None, quick: bool, as_json
     if as_json:
         write_json(diagnosis.to_json())
     else:
-        is_terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-        colour = (is_terminal or bool(os.environ.get("FORCE_COLOR"))) and not os.environ.get("NO_COLOR")
-        width = max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size().columns)) if is_terminal else None
-        write_lines(lines_of(diagnosis, colour=colour, width=width))
+        width = max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size().columns)) if is_terminal() else None
+        write_lines(lines_of(diagnosis, colour=wants_colour(), width=width))
     return 0 if diagnosis.usable else 1
 
 

@@ -76,6 +76,15 @@ def write_json(value: Any) -> None:
     write_bytes(dump(value, pretty=True) + b"\n")
 
 
+def is_terminal() -> bool:
+    """Whether standard output is a terminal that can move its cursor."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def wants_colour() -> bool:
+    return (is_terminal() or bool(os.environ.get("FORCE_COLOR"))) and not os.environ.get("NO_COLOR")
+
+
 def flush(fault: OSError | None = None) -> bool:
     """Write out what is buffered, unless it is known why not; whether it could be.
 

@@ -1,7 +1,5 @@
 """`paceline regressions`: what changed in the history, when, how surely, and what may be the cause."""
 
-import os
-import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -22,7 +20,7 @@ from paceline.cli.database import (
     repo_option,
 )
 from paceline.cli.history.log import sparkline
-from paceline.cli.output import write_json, write_lines
+from paceline.cli.output import wants_colour, write_json, write_lines
 from paceline.model import State
 from paceline.report.format import aligned, count, visible
 
@@ -47,8 +45,7 @@ looked at); expected (meant to be so); fixed (set by itself when a later change 
 
 _WINDOW = 16
 _MOST_SUSPECTS = 8
-_COLOURS = {"worse": "\x1b[31m", "better": "\x1b[32m"}
-_RESET = "\x1b[0m"
+_COLOURS = {"worse": "red", "better": "green"}
 
 
 @click.command("regressions", epilog=EPILOG)
@@ -181,7 +178,8 @@ def _incident_lines(members: "Sequence[tuple[StoredFinding, str]]") -> Iterator[
     between = f"after {place_text(first.last_good)}, by {place_text(first.first_bad)}"
     yield from ("", visible(f"incident {first.incident}: {between}, {first.first_bad.time[:10]}"))
     for one, line in members:
-        yield _painted(line, one)
+        is_open = one.state in ("new", "acknowledged")
+        yield click.style(line, fg=_COLOURS[one.verdict]) if is_open and wants_colour() else line
         if one.said:
             why = f": {one.said.why}" if one.said.why else ""
             yield visible(f"    {one.said.state} by {one.said.who or 'somebody'} on {one.said.at[:10]}{why}")
@@ -189,13 +187,6 @@ def _incident_lines(members: "Sequence[tuple[StoredFinding, str]]") -> Iterator[
     yield from (f"    suspect: {visible(suspect_text(one))}" for one in suspects[:_MOST_SUSPECTS])
     if len(suspects) > _MOST_SUSPECTS:
         yield f"    … and {len(suspects) - _MOST_SUSPECTS} more suspects (--json lists all)"
-
-
-def _painted(line: str, one: "StoredFinding") -> str:
-    colour = (sys.stdout.isatty() and os.environ.get("TERM") != "dumb") or bool(os.environ.get("FORCE_COLOR"))
-    if not colour or os.environ.get("NO_COLOR") or one.state not in ("new", "acknowledged"):
-        return line
-    return f"{_COLOURS.get(one.verdict, '')}{line}{_RESET}"
 
 
 def _summary(found: "Sequence[StoredFinding]") -> str:
