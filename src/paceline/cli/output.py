@@ -88,7 +88,7 @@ def wants_colour() -> bool:
 def flush(fault: OSError | None = None) -> bool:
     """Write out what is buffered, unless it is known why not; whether it could be.
 
-    A reader that has gone, as in `paceline plan | head`, is no error.
+    A reader that has gone, as in `paceline plan | head`, is not an error.
     """
     try:
         if fault is not None:

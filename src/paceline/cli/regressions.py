@@ -102,7 +102,7 @@ def command(
         detect(store, repository)
         found = _chosen(store.findings(), cases, metrics, states, since)
         for name in () if found else cases:
-            find_cases(store, name)  # that nothing changed is no answer about a case that does not exist
+            find_cases(store, name)  # raises: of a case that does not exist, 'nothing changed' would be wrong
         if as_json:
             write_json([finding_json(one) for one in found])
         else:

@@ -104,7 +104,7 @@ class Overview:
         return found
 
     def _broken(self) -> Iterator[dict[str, Any]]:
-        """Cases whose last record is no good, with the first session of that; the newest break first."""
+        """Cases whose last record is not good, with the first session of that; the newest break first."""
         bad = [
             (key, row) for key, row in self.latest(trials=False).items() if Status(row.status) not in _FINE
         ]

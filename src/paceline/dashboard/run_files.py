@@ -103,14 +103,14 @@ def _number(text: str) -> float:
 
 
 def _listed(found: Artifact, address: Address, entry: Path, log: Mapping[str, Any] | None) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": found.name, "bytes": found.size_bytes}
+    listed: dict[str, Any] = {"name": found.name, "bytes": found.size_bytes}
     try:
         if log and not log["cut"] and found.path.samefile(entry / layout.OUTPUT):
-            return {**told, "shown": True}  # a reader has all of it already
+            return {**listed, "shown": True}  # a reader has all of it already
         at = address(found)
     except OSError:  # it went away meanwhile
         at = None
-    return {**told, "at": at} if at else told
+    return {**listed, "at": at} if at else listed
 
 
 class Copies:

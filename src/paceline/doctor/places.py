@@ -94,7 +94,7 @@ def _room(directory: Path) -> tuple[int, int]:
 
 
 def file_system(machine: Machine, path: Path) -> str:
-    """The kind of file system a path is on; empty where it is not told."""
+    """The kind of file system a path is on; empty where the system does not say."""
     best, kind = "", ""
     for line in machine.read("proc/self/mountinfo").splitlines():
         head, _, tail = line.partition(" - ")

@@ -91,8 +91,8 @@ def prune_command(
             store.vacuum()
     names = [session.name for session in pruned.sessions]
     if as_json:
-        told = {"sessions": names, "records": pruned.records, "samples": pruned.samples, "dry_run": dry_run}
-        write(json.dumps(told) + "\n")
+        data = {"sessions": names, "records": pruned.records, "samples": pruned.samples, "dry_run": dry_run}
+        write(json.dumps(data) + "\n")
         return
     for name in names:
         write(f"{visible(name)}\n")
