@@ -145,6 +145,9 @@ def _class_text(node: ast.ClassDef, source: Source) -> str:
 def _fields(node: ast.ClassDef) -> Iterator[str]:
     for one in node.body:
         if isinstance(one, ast.AnnAssign) and not ast.unparse(one.target).startswith("_"):
+            match one.annotation:
+                case ast.Subscript(value=ast.Name("Annotated"), slice=ast.Tuple([type_, *_])):
+                    one.annotation = type_  # the rest is for the JSON Schema
             text = _QUOTED.sub(r"\1\2", ast.unparse(one).replace("'", '"'))
             yield _FACTORY.sub(r"\1()", text).replace("= dict()", "= {}")
         elif isinstance(one, ast.Assign) and not ast.unparse(one.targets[0]).startswith("_"):
