@@ -14,7 +14,6 @@ from paceline.errors import SessionError
 from paceline.model import Record
 from paceline.record.codec import to_json
 from paceline.record.directory import SessionDir
-from paceline.report.files import JsonWriter, pieces
 from paceline.report.format import aligned, duration, measured, visible
 from paceline.report.markdown import TAIL_LINES, output_tail
 from paceline.report.table import complaints
@@ -44,6 +43,8 @@ def command(session: str | None, case: str | None, results_dir: Path | str | Non
         if case is not None:
             _show_case(stored, case, as_json=as_json)
         elif as_json:
+            from paceline.report.files import JsonWriter, pieces
+
             report = stored.report()
             for part in pieces(JsonWriter(report), report.records):
                 write_bytes(part)
