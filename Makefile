@@ -87,8 +87,8 @@ bench: $(DEV) ## Measure what Paceline itself costs
 	$(BIN)/python benchmarks/overhead.py
 
 reference: $(DEV) ## Write the pages of docs/ that are made from the code
-	$(BIN)/python -m paceline.cli.reference docs/cli.md
-	$(BIN)/python -m paceline.cli.python_reference docs/python-api.md
+	$(BIN)/python -m tools.reference.cli docs/cli.md
+	$(BIN)/python -m tools.reference.python docs/python-api.md
 	$(BIN)/python -m paceline.config.reference > docs/config.md
 	$(BIN)/python -c 'from paceline.metrics import reference; print(reference(), end="")' > docs/metrics.md
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from paceline.dashboard.build import Built, build
 from paceline.dashboard.encoding import file_id
-from paceline.dashboard.frame import Options
-from paceline.dashboard.verdicts import read_verdicts
+from paceline.dashboard.frame import Options, read_verdicts
 from paceline.findings.detection import detect
 from paceline.history import Store, open_store
 from paceline.model import Check, Status

@@ -241,7 +241,7 @@ def open_if_read(pipe: Path) -> int | None:
 
 def test_docs_cli_is_current(tmp_path: Path) -> None:
     page = tmp_path / "cli.md"
-    subprocess.run([sys.executable, "-m", "paceline.cli.reference", page], check=True)
+    subprocess.run([sys.executable, "-m", "tools.reference.cli", page], cwd=REPOSITORY, check=True)
     assert (REPOSITORY / "docs" / "cli.md").read_text() == page.read_text(), "run 'make reference'"
 
 

@@ -5,8 +5,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-
-from paceline.cli.python_reference import SECTIONS, Section, reference
+from tools.reference.python import SECTIONS, Section, reference
 
 PAGE = Path(__file__).parents[2] / "docs" / "python-api.md"
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from in_process import Here, make_here
-from paceline.cli.doctor_text import TITLES, lines_of
-from paceline.doctor.remarks import Diagnosis, remark
+from paceline.cli.doctor import TITLES, lines_of
+from paceline.doctor.examine import Diagnosis
+from paceline.doctor.machine import remark
 from workplace import Workplace
 
 ENTRIES = "entries:\n  - {name: a, command: ['true']}\n"

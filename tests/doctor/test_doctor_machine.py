@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from doctor.machine_trees import CONTAINER, CPU, LAPTOP, QUIET_SERVER, write_machine
-from paceline.doctor import clusters, limits, tuning
-from paceline.doctor.machine import Machine, count_cpus
-from paceline.doctor.remarks import Remark
+from paceline.doctor import limits, tuning
+from paceline.doctor.machine import Machine, Remark, count_cpus
 
 
 def levels(remarks: Mapping[str, Remark]) -> dict[str, str]:
@@ -29,7 +28,7 @@ def limited(root: Path, files: Mapping[str, str]) -> dict[str, Remark]:
 def test_a_quiet_server_is_fine(tmp_path: Path) -> None:
     found = tuned(tmp_path, QUIET_SERVER)
     assert set(levels(found).values()) == {"ok"}
-    assert set(found) == set(tuning.LOOKS) - {"power"}
+    assert set(found) == set(tuning.SETTINGS) - {"power"}
     assert not any(one.fix for one in found.values())
     assert found["load"].value == "0.03 on 2 CPUs"
 
@@ -66,9 +65,9 @@ def test_a_system_that_tells_nothing_is_said_so_once(tmp_path: Path) -> None:
     found = tuned(tmp_path, {})
     assert list(found) == ["not told"]
     assert found["not told"].level == "note"
-    assert found["not told"].value == ", ".join(name for name in tuning.LOOKS if name != "power")
+    assert found["not told"].value == ", ".join(name for name in tuning.SETTINGS if name != "power")
     assert set(limited(tmp_path, {})) == {"container", "open files"}
-    assert {one.name for one in clusters.look(Machine(root=tmp_path, environ={}))} >= {"ports"}
+    assert {one.name for one in limits.look_at_ray(Machine(root=tmp_path, environ={}))} >= {"ports"}
 
 
 def test_a_container_with_a_quota(tmp_path: Path) -> None:
@@ -113,7 +112,7 @@ def test_priority(tmp_path: Path, files: Mapping[str, str], level: str) -> None:
 def test_ports_that_the_kernel_gives_away(tmp_path: Path) -> None:
     files = {**QUIET_SERVER, "proc/sys/net/ipv4/ip_local_port_range": "1024\t65535\n"}
     machine = Machine(root=write_machine(tmp_path, files), environ={"RAY_ADDRESS": "auto"})
-    found = {one.name: one for one in clusters.look(machine)}
+    found = {one.name: one for one in limits.look_at_ray(machine)}
     assert levels(found)["ports"] == "note"
     assert levels(found)["RAY_ADDRESS"] == "note"
     assert "sysctl" in found["ports"].fix
@@ -121,7 +120,7 @@ def test_ports_that_the_kernel_gives_away(tmp_path: Path) -> None:
 
 def test_a_temporary_directory_too_long_for_sockets(tmp_path: Path) -> None:
     machine = Machine(root=tmp_path, environ={"TMPDIR": f"/tmp/{'x' * 90}"})
-    found = {one.name: one for one in clusters.look(machine)}
+    found = {one.name: one for one in limits.look_at_ray(machine)}
     assert found["TMPDIR"].fix == "export TMPDIR=/tmp"
 
 
@@ -138,7 +137,7 @@ def test_no_content_of_a_file_ends_it(contents: dict[str, bytes]) -> None:
     with TemporaryDirectory() as name:
         root = write_machine(Path(name), {**QUIET_SERVER, **LAPTOP, **CONTAINER, **contents})
         machine = Machine(root=root, environ={})
-        found = [*tuning.look(machine), *limits.look(machine), *clusters.look(machine)]
+        found = [*tuning.look(machine), *limits.look(machine), *limits.look_at_ray(machine)]
         assert all(one.level in ("ok", "note", "warn") and one.value for one in found)
 
 

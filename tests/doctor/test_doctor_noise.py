@@ -2,7 +2,7 @@
 
 import pytest
 
-from paceline.doctor import noise, quietness
+from paceline.doctor import noise, tuning
 from paceline.doctor.noise import Noise, Spin, measure, stolen_pct, summarise
 
 QUIET = Noise(
@@ -53,20 +53,20 @@ def test_half_of_the_time_elsewhere_is_noise() -> None:
     spun = Spin(times_s=(0.005, 0.010) * 50, wall_s=1.0, cpu_s=0.5, preemptions=50)
     found = summarise(spun, [0.02], steal_pct=None, clock_step_s=1e-7)
     assert found.spread_pct == pytest.approx(25)
-    assert {one.name: one.level for one in quietness.judge(found)} == {
+    assert {one.name: one.level for one in tuning.judge_noise(found)} == {
         **{"spread": "warn", "waiting": "warn", "waking up": "warn", "timer": "ok"}
     }
 
 
 @pytest.mark.parametrize(("found", "level"), [(QUIET, "ok"), (BUSY, "warn")])
 def test_every_side_is_judged(found: Noise, level: str) -> None:
-    remarks = list(quietness.judge(found))
+    remarks = list(tuning.judge_noise(found))
     assert [one.name for one in remarks] == ["spread", "waiting", "stolen", "waking up", "timer"]
     assert {one.level for one in remarks} == {level}
 
 
 def test_the_spread_says_which_changes_it_hides() -> None:
-    spread = next(quietness.judge(BUSY))
+    spread = next(tuning.judge_noise(BUSY))
     assert spread.value == "±41 % (80 × 5 ms, slowest +300 %)"
     assert "below about 82 %" in spread.meaning
 

@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from doctor.machine_trees import write_machine
-from paceline.doctor import gpus, installed, places, remembering, tools
-from paceline.doctor.installed import Need, State, judge_extra, read_needs
-from paceline.doctor.machine import Machine
+from paceline.doctor import gpus, installed, places
+from paceline.doctor.installed import Package, judge_extra, read_requirements
+from paceline.doctor.machine import Machine, Remark
 from paceline.doctor.places import Place
-from paceline.doctor.remarks import Remark
 from paceline.history import open_store
 from run.test_collectors_gpu import build
 
@@ -50,11 +49,11 @@ class TestInstalled:
             'tqdm; extra == "xenna"',
             "psycopg[binary] (>=3.2) ; extra == 'postgres'",
         ]
-        assert read_needs(lines) == [
-            Need(package="click", least="8.1.7"),
-            Need(package="ray", least="2.40", extra="ray"),
-            Need(package="tqdm", extra="xenna"),
-            Need(package="psycopg", least="3.2", extra="postgres"),
+        assert read_requirements(lines) == [
+            Package(name="click", least="8.1.7"),
+            Package(name="ray", least="2.40", extra="ray"),
+            Package(name="tqdm", extra="xenna"),
+            Package(name="psycopg", least="3.2", extra="postgres"),
         ]
 
     @pytest.mark.parametrize(
@@ -69,10 +68,8 @@ class TestInstalled:
     )
     def test_an_extra(self, versions: dict[str, str | None], level: str, value: str) -> None:
         least = {"ray": "2.40", "tqdm": ""}
-        states = [
-            State(need=Need(package=name, least=least[name]), version=versions[name]) for name in versions
-        ]
-        found = judge_extra("ray", "clusters", states)
+        packages = [Package(name=name, least=least[name], version=versions[name]) for name in versions]
+        found = judge_extra("ray", "clusters", packages)
         assert (found.level, found.value) == (level, value)
         assert found.fix == ("" if level == "ok" else "pip install 'paceline[ray]'")
 
@@ -84,7 +81,7 @@ class TestInstalled:
 
     @given(st.lists(st.text(max_size=60), max_size=5))
     def test_metadata_of_any_kind_is_read_or_passed_over(self, lines: list[str]) -> None:
-        assert len(read_needs(lines)) <= len(lines)
+        assert len(read_requirements(lines)) <= len(lines)
 
 
 class TestTools:
@@ -92,7 +89,9 @@ class TestTools:
         program(tmp_path / "bin", "uv", "echo 'uv 9.8.7 (some build)'")
         program(tmp_path / "bin", "podman", "echo nothing to say; exit 3")
         program(tmp_path / "bin", "chromium", "exit 1")
-        found = {one.name: one for one in tools.look(Machine(environ={"PATH": str(tmp_path / "bin")}))}
+        found = {
+            one.name: one for one in installed.look_at_tools(Machine(environ={"PATH": str(tmp_path / "bin")}))
+        }
         assert found["uv"].value == f"9.8.7 ({tmp_path}/bin/uv)"
         assert found["podman"].value == f"{tmp_path}/bin/podman"
         assert found["chromium"].level == "ok"
@@ -102,7 +101,7 @@ class TestTools:
     def test_one_that_cannot_be_run(self, tmp_path: Path) -> None:
         (tmp_path / "git").write_bytes(b"\x7fELFnot really")
         (tmp_path / "git").chmod(0o755)
-        assert tools.version_of(str(tmp_path / "git")) == ""
+        assert installed.version_of(str(tmp_path / "git")) == ""
 
 
 class TestPlaces:
@@ -154,7 +153,7 @@ class TestPlaces:
 
 class TestHistory:
     def look(self, url: str | Path) -> dict[str, Remark]:
-        return {one.name: one for one in remembering.look(str(url))}
+        return {one.name: one for one in places.look_at_history(str(url))}
 
     def test_none_yet(self, tmp_path: Path) -> None:
         found = self.look(tmp_path / "h.db")

@@ -1,17 +1,22 @@
-"""The command line: one module a command, imported when it is used."""
+"""The command line: a module for each command, imported when it is used, so that help and version cost nothing."""
 
 import os
 import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from paceline import __version__
 from paceline.cli import output
-from paceline.cli.lazy_group import LazyGroup, Source
-from paceline.errors import ConfigError, PacelineError
+from paceline.errors import ConfigError, PacelineError, did_you_mean
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 INTERRUPTED = 130
-_COMPLETE = "_PACELINE_COMPLETE"  # set by the shell's side of completion
+COMPLETE_VARIABLE = "_PACELINE_COMPLETE"  # set by the shell's side of completion
 HELP_OPTIONS = ["-h", "--help"]
 
 # Name → one line of help. The module of the same name holds `command`; listing them imports none.
@@ -37,9 +42,6 @@ COMMANDS = {
     "completion": "Print the script that lets a shell complete paceline's commands and options.",
 }
 
-
-_SOURCES = {name: Source(name, "command", line) for name, line in COMMANDS.items()}
-
 EPILOG = """\b
 Examples:
   paceline init                      write paceline.yaml and a script beside it
@@ -52,8 +54,49 @@ Examples:
 """
 
 
+class LazyGroup(click.Group):
+    """Lists each command's name with where it is (`module.attribute` in this package) and its line of help."""
+
+    def __init__(self, *args: Any, listing: Mapping[str, tuple[str, str]], **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._listing = listing
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [*self._listing]  # here `list` is the module of that command, once it is imported
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self._listing:
+            return None
+        module, _, attribute = self._listing[cmd_name][0].rpartition(".")
+        command: click.Command = getattr(import_module(f"{__name__}.{module}"), attribute)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in self._listing and not name.startswith("-") and not ctx.resilient_parsing:
+            hint = did_you_mean(name, self._listing, f"there is: {', '.join(self._listing)}")
+            ctx.fail(f"No such command {name!r}; {hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in self._listing.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        from click.shell_completion import CompletionItem
+
+        names = [name for name in self._listing if name.startswith(incomplete)]
+        commands = [CompletionItem(name, help=self._listing[name][1]) for name in names]
+        return commands + click.Command.shell_complete(self, ctx, incomplete)
+
+
 @click.group(
-    cls=LazyGroup, sources=_SOURCES, epilog=EPILOG, context_settings={"help_option_names": HELP_OPTIONS}
+    cls=LazyGroup,
+    listing={name: (f"{name}.command", line) for name, line in COMMANDS.items()},
+    epilog=EPILOG,
+    context_settings={"help_option_names": HELP_OPTIONS},
 )
 @click.version_option(__version__, message="paceline %(version)s")
 def cli() -> None:
@@ -71,7 +114,7 @@ def main() -> None:
 
 
 def _invoke() -> int:
-    if _COMPLETE in os.environ:
+    if COMPLETE_VARIABLE in os.environ:
         from paceline.cli.completion import register
 
         register()
@@ -83,7 +126,7 @@ def _invoke() -> int:
         error.show()
         return error.exit_code
     except PacelineError as error:
-        from paceline.cli.masking import masked  # only an error has something to hide
+        from paceline.cli.inputs import masked  # only an error has something to hide
 
         # Configuration errors begin with file:line, where editors and CI look for it.
         text = str(masked(error))

@@ -1,7 +1,7 @@
 """`paceline ab`: the same suite in two or more settings, and what the difference between them is."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +48,7 @@ def _parse_time(ctx: click.Context, param: click.Parameter, value: str | None) -
         raise click.BadParameter(str(error)) from error
 
 
-@click.command("ab", epilog=EPILOG, short_help="Compare settings of a suite.")
+@click.command("ab", epilog=EPILOG)
 @click.argument("path", metavar="AB.yaml", type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--out",
@@ -83,23 +83,24 @@ def command(*, dry_run: bool, as_json: bool, quiet: bool, **options: Any) -> int
     files. Exit code 0: nothing got worse; 1: something did, or could not be compared; 2: a mistake in the file;
     130: interrupted.
     """
-    from paceline.cli.logging_once import log_once
-    from paceline.experiments.ab.command import ABRequest
-
-    log_once()
-    request = ABRequest(**options)
-    say = _teller(quiet=quiet, to_error=as_json)
-    if dry_run:
-        return _print_plan(request, as_json=as_json)
-    return _run(request, say, as_json=as_json)
-
-
-def _run(request: "ABRequest", say: Callable[[str], None], *, as_json: bool) -> int:
-    from paceline.experiments.ab.command import run_ab
+    from paceline.experiments.ab.command import ABRequest, run_ab
     from paceline.experiments.ab.markdown import terminal_lines
     from paceline.experiments.ab.result import result_json
     from paceline.record.codec import dump
 
+    def say(line: str) -> None:
+        if quiet:
+            return
+        if as_json:
+            click.echo(line, err=True)
+        else:
+            output.write(f"{line}\n")
+            sys.stdout.flush()
+
+    output.log_once()
+    request = ABRequest(**options)
+    if dry_run:
+        return _print_plan(request, as_json=as_json)
     done = run_ab(request, say)
     if as_json:
         output.write_bytes(dump(result_json(done.result), redactor=done.redactor) + b"\n")
@@ -107,19 +108,6 @@ def _run(request: "ABRequest", say: Callable[[str], None], *, as_json: bool) -> 
         lines = [*terminal_lines(done.result), str(done.directory / "ab.html")]
         output.write(done.redactor.text("\n".join(lines)) + "\n")
     return done.result.exit_code
-
-
-def _teller(*, quiet: bool, to_error: bool) -> Callable[[str], None]:
-    def say(line: str) -> None:
-        if quiet:
-            return
-        if to_error:
-            click.echo(line, err=True)
-        else:
-            output.write(f"{line}\n")
-            sys.stdout.flush()
-
-    return say
 
 
 def _print_plan(request: "ABRequest", *, as_json: bool) -> int:
@@ -149,9 +137,8 @@ def _plan_lines(prepared: "Prepared") -> Iterator[str]:
 
     for arm in prepared.arms:
         role = " (baseline)" if arm is prepared.arms[0] else ""
-        yield visible(
-            f"arm {arm.name}{role}: {describe(ArmInfo(name=arm.name, null=arm.null, facts=arm.facts))}"
-        )
+        facts = describe(ArmInfo(name=arm.name, null=arm.null, facts=arm.facts))
+        yield visible(f"arm {arm.name}{role}: {facts}")
         for case in prepared.plans[arm.name].cases:
             command = shlex.join(case.at(word, Path("RUN_DIR")) for word in case.argv)
             yield visible(f"  {case.name}: {command}")
@@ -160,9 +147,7 @@ def _plan_lines(prepared: "Prepared") -> Iterator[str]:
     seed = prepared.spec.seed
     if seed is not None:
         for block in range(min(3, schedule.max_blocks)):
-            yield visible(
-                f"block {block + 1}: {', '.join(order_of(block + schedule.warmup, names, seed))}, …"[:-3]
-            )
+            yield visible(f"block {block + 1}: {', '.join(order_of(block + schedule.warmup, names, seed))}")
     looks = ", ".join(map(str, schedule.looks))
     yield f"at most {schedule.max_blocks} blocks after {schedule.warmup} to warm up; looks after {looks}"
     yield from (f"note: {visible(note)}" for note in prepared.notes)

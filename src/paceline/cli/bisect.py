@@ -1,18 +1,30 @@
 """`paceline bisect`: which commit, or which version of a package, made a number worse."""
 
+import shlex
+import shutil
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from paceline.cli import output
-from paceline.cli.completing import complete_finding, complete_metric
-from paceline.cli.inputs import SuiteCommand, complete_selection, config_inputs
-from paceline.cli.masking import masked_errors
+from paceline.cli.completion import complete_finding, complete_metric, complete_selection
+from paceline.cli.inputs import SuiteCommand, config_inputs, make_request, masked_errors
+from paceline.errors import PacelineError
+from paceline.report.format import count, spelled_for, visible
 
 if TYPE_CHECKING:
     from paceline.experiments.bisect.bisection import BisectTask
+    from paceline.experiments.bisect.lines import Line
+    from paceline.experiments.bisect.result import BisectionResult, Candidate
+    from paceline.experiments.bisect.searching import Limits, Run, Search
+    from paceline.session.request import Request
+
+DEFAULT_METRIC = "exec_time_s"
+_LONGEST_TITLE = 50
 
 EPILOG = """\b
 Examples:
@@ -31,9 +43,7 @@ was found; 1: it was not; 2: the command line or the suite is wrong; 130: interr
 """
 
 
-@click.command(
-    "bisect", cls=SuiteCommand, epilog=EPILOG, short_help="Find the commit that made a number worse."
-)
+@click.command("bisect", cls=SuiteCommand, epilog=EPILOG)
 @config_inputs
 @click.option(
     "--repo",
@@ -123,26 +133,211 @@ def command(*, as_json: bool, **options: Any) -> int:
     The suite is that of the user's tree; it runs with each revision's own tree as {repo_dir}, as PACELINE_REPO and
     as its working directory.
     """
-    from paceline.cli.bisect_task import make_task
+    from paceline.experiments.bisect.bisection import run_bisection, write_result
+    from paceline.experiments.bisect.result import bisection_data
 
     with masked_errors(options["configs"]):
-        task = make_task(options)
-        return _bisect(task, as_json=as_json)
-
-
-def _bisect(task: "BisectTask", *, as_json: bool) -> int:
-    from paceline.cli.bisect_progress import Progress
-    from paceline.experiments.bisect.bisection import run_bisection, write_result
-
-    stream = sys.stderr if as_json else sys.stdout
-    progress = Progress(stream)
-    progress.begin(task)
-    result = run_bisection(task, progress.ran)
-    write_result(result, task.out)
-    progress.end(result, task.out)
-    if as_json:
-        from paceline.experiments.bisect.result import bisection_data
-        from paceline.record.codec import dump
-
-        output.write_bytes(dump(bisection_data(result), pretty=True) + b"\n")
+        task = _make_task(options)
+        progress = Progress(sys.stderr if as_json else sys.stdout)
+        progress.begin(task)
+        result = run_bisection(task, progress.ran)
+        write_result(result, task.out)
+        progress.end(result, task.out)
+        if as_json:
+            output.write_json(bisection_data(result))
     return result.exit_code
+
+
+def _make_task(options: Mapping[str, Any]) -> "BisectTask":
+    """The options as a task; an error says which of them is missing or wrong."""
+    from paceline.experiments.bisect.bisection import BisectTask, case_of, place_for
+    from paceline.experiments.builds.cache import default_cache_dir
+    from paceline.experiments.builds.workshop import Workshop
+
+    request = make_request({"configs": options["configs"], "datasets": options["datasets"]})
+    asked = _from_regression(options, request) if options["regression"] else _from_options(options, request)
+    out = options["out"] or place_for(request)
+    task = BisectTask(
+        configs=request.configs,
+        datasets=request.datasets,
+        case=case_of(request, asked.case),
+        metric=asked.metric,
+        direction=options["direction"],
+        improved=options["improvement"] or asked.improved,
+        good=asked.line[0],
+        states=asked.line[1],
+        workshop=Workshop(
+            cache_dir=default_cache_dir(),
+            log=out / "build.log",
+            repo=asked.repo,
+            setup=_setup(options["setup"]),
+            install=options["install"],
+            options=_installer(options),
+        ),
+        limits=_limits(options),
+        out=out,
+        origin=asked.origin,
+        notes=asked.notes,
+    )
+    if options["out"] is None:
+        task = task.placed_under(out)
+    if options["fresh"]:
+        _forget(task.out)
+    return task
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What is searched, and the states between good and bad."""
+
+    case: str
+    metric: str
+    line: "Line"
+    repo: Path | None
+    improved: bool = False
+    notes: tuple[str, ...] = ()
+    origin: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _from_options(options: Mapping[str, Any], request: "Request") -> _Asked:
+    from paceline.experiments.bisect.lines import commit_line, version_line
+    from paceline.experiments.builds.versions import available_versions
+
+    package = options["package"]
+    repo = None if package else _repo(options["repo"], request.configs)
+    for name in ("case", "good", "bad"):
+        if not options[name]:
+            raise PacelineError(f"bisect needs --{name}, or a --regression that tells it")
+    if repo is not None:
+        line = commit_line(repo, options["good"], options["bad"])
+    else:
+        given = (version.strip() for version in (options["versions"] or "").split(","))
+        versions = tuple(filter(None, given)) or available_versions(package, _installer(options))
+        line = version_line(package, versions, options["good"], options["bad"])
+    return _Asked(case=options["case"], metric=options["metric"] or DEFAULT_METRIC, line=line, repo=repo)
+
+
+def _from_regression(options: Mapping[str, Any], request: "Request") -> _Asked:
+    """Case, metric and both ends from a change that the history has; given options win."""
+    from paceline.experiments.bisect.brackets import Surroundings, find_bracket
+    from paceline.history import find_url, open_store
+    from paceline.session.request import load_config
+
+    history = load_config(request).config.history
+    with open_store(find_url(options["db"], history.url if history else None), create=False) as store:
+        finding = store.finding(options["regression"])
+        good, bad = finding.last_good, finding.first_bad
+        environments = store.environment(good.environment), store.environment(bad.environment)
+    repo = _repo(options["repo"], request.configs, needed=False)
+    bracket = find_bracket(
+        Surroundings(
+            good=replace(good, revision=options["good"] or good.revision),
+            bad=replace(bad, revision=options["bad"] or bad.revision),
+            before=environments[0],
+            after=environments[1],
+            repo=repo,
+            own=bool(options["install"]),
+            options=_installer(options),
+        )
+    )
+    if bracket.line is None:
+        notes = "".join(f"; {note}" for note in bracket.notes)
+        raise PacelineError(
+            f"nothing that could be tried again changed between {good.session} and {bad.session}{notes}"
+        )
+    return _Asked(
+        case=options["case"] or finding.series.case,
+        metric=options["metric"] or finding.series.metric,
+        line=bracket.line,
+        repo=repo,
+        improved=finding.verdict == "better",
+        notes=bracket.notes,
+        origin={"regression": finding.id},
+    )
+
+
+def _repo(given: Path | None, configs: tuple[Path, ...], *, needed: bool = True) -> Path | None:
+    from paceline.findings.commits import find_repository
+
+    inside = (given or configs[0].parent).absolute()
+    repository = find_repository(inside)
+    if repository is None and (needed or given):
+        raise PacelineError(f"{inside} is in no git repository: name one by --repo, or a --package to search")
+    return repository.root if repository else None
+
+
+def _installer(options: Mapping[str, Any]) -> tuple[str, ...]:
+    from paceline.experiments.builds.versions import installer_options
+
+    return installer_options(options["find_links"], no_index=options["no_index"], base=Path.cwd())
+
+
+def _setup(text: str | None) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(text)) if text else ()
+    except ValueError as error:
+        raise PacelineError(f"--setup {text!r} cannot be read: {error}") from error
+
+
+def _limits(options: Mapping[str, Any]) -> "Limits":
+    from paceline.config.values import parse_duration_s
+    from paceline.experiments.bisect.searching import Limits
+
+    budget = options["budget"]
+    try:
+        budget_s = parse_duration_s(budget) if budget else float("inf")
+    except ValueError as error:
+        raise PacelineError(f"--budget {error}") from error
+    return Limits(confidence=options["confidence"], max_runs=options["max_runs"], budget_s=budget_s)
+
+
+def _forget(out: Path) -> None:
+    """Remove the runs of a bisection, and nothing that is not one."""
+    if out.exists() and not (out / "journal.jsonl").is_file() and any(out.iterdir()):
+        raise PacelineError(f"{out} holds no bisection: --fresh removes nothing else, give another --out")
+    shutil.rmtree(out, ignore_errors=True)
+
+
+class Progress:
+    """Prints a line for each run to a stream, whose reader may go away without ending the search."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream: TextIO | None = stream
+        self._is_first = True
+
+    def begin(self, task: "BisectTask") -> None:
+        good, bad = task.good.candidate, task.states[-1].candidate
+        self._say(
+            f"Searching {count(len(task.states), 'candidate')} from {good.label} to {bad.label} "
+            f"for what changed {task.metric} of {task.case.name}"
+        )
+        self._say(f"Runs are kept in {task.out}")
+
+    def ran(self, run: "Run", search: "Search", candidate: "Candidate") -> None:
+        """One run: what it gave, and who is suspected now."""
+        before = len(search.runs) - 1
+        if self._is_first and before:
+            self._say(f"Going on after {count(before, 'run')} of before")
+        self._is_first = False
+        end = "good end" if run.index < 0 else "bad end" if run.index == search.last else ""
+        gave = search.shown(run.value) if run.value is not None else run.reason
+        guess = search.guess
+        likely = f"likely {search.label(guess[0])} {guess[1] * 100:.0f} %" if guess is not None else ""
+        name = visible(candidate.title)[:_LONGEST_TITLE]
+        words = (f"[{len(search.runs)}] {candidate.label}", visible(gave), likely, end or name)
+        self._say("  ".join(word for word in words if word))
+
+    def end(self, result: "BisectionResult", out: Path) -> None:
+        from paceline.experiments.bisect.page import bisection_lines
+
+        for line in ("", *bisection_lines(result), ""):
+            self._say(line)
+        self._say(f"Report in {out / 'bisect.html'} (also bisect.md and bisect.json)")
+
+    def _say(self, text: str) -> None:
+        if self._stream is None:
+            return
+        try:
+            click.echo(spelled_for(getattr(self._stream, "encoding", None), text), file=self._stream)
+        except OSError:
+            self._stream = None

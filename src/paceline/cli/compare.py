@@ -1,34 +1,31 @@
 """`paceline compare`: two sessions, revisions, branches, environments or files, metric by metric."""
 
-import json
 import os
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.cli.completing import complete_session
-from paceline.cli.history.db import (
+from paceline.cli.completion import complete_session
+from paceline.cli.database import (
     case_option,
-    count,
+    chosen_repository,
     db_option,
     find_database,
     json_option,
     metric_option,
+    repo_option,
 )
-from paceline.cli.output import write
-from paceline.cli.regressions import chosen_repository, repo_option
+from paceline.cli.output import write_json, write_lines
 from paceline.cli.stored import find_session, results_dir_option
 from paceline.errors import PacelineError
-from paceline.report.format import aligned, quantity, spelled_for, unit_beside, visible
+from paceline.report.format import aligned, count, quantity, unit_beside, visible
 
 if TYPE_CHECKING:
     from paceline.findings.comparing import Compared, Outcome
     from paceline.findings.sides import Sides
-    from paceline.history import Store
 
 EPILOG = """\b
 Examples:
@@ -89,77 +86,60 @@ def command(
         )
         raise PacelineError(f"{baseline} and {candidate} have no number with a direction to compare{chosen}")
     if as_json:
-        write(json.dumps(_json(found), indent=2) + "\n")
+        write_json(_json(found))
     else:
-        for line in _markdown(found) if markdown else _lines(found):
-            write(f"{spelled_for(sys.stdout.encoding, line)}\n")
+        write_lines(_markdown(found) if markdown else _lines(found))
     return 1 if found.is_worse else 0
 
 
 def _sides(stack: ExitStack, db: str | None, repo: Path | None, results_dir: Path | str | None) -> "Sides":
     from paceline.findings.sides import Sides
-
-    store = _history(db)
-    if store is not None:
-        stack.enter_context(store)
-    return Sides(store, chosen_repository(repo), _session_finder(results_dir))
-
-
-def _history(db: str | None) -> "Store | None":
-    """The history, if there is one: files are compared without."""
     from paceline.history import open_store
     from paceline.history.urls import parse_target
 
-    url = find_database(db)
-    path = parse_target(url).path
-    return open_store(url, create=False) if path is None or path.exists() or db else None
-
-
-def _session_finder(results_dir: Path | str | None) -> Callable[[str], Path | None]:
     def find(name: str) -> Path | None:
-        if os.sep in name:
-            return None
         try:
-            found = find_session(name, results_dir)
+            session = find_session(name, results_dir) if os.sep not in name else None
         except PacelineError:
             return None
-        return found if isinstance(found, Path) else None
+        return session if isinstance(session, Path) else None
 
-    return find
+    url = find_database(db)
+    path = parse_target(url).path
+    # Files are compared without a history, too.
+    is_there = path is None or path.exists() or bool(db)
+    store = stack.enter_context(open_store(url, create=False)) if is_there else None
+    return Sides(store, chosen_repository(repo), find)
 
 
 def _json(found: "Outcome") -> dict[str, Any]:
     return {
         "baseline": {"name": found.baseline.name, "about": found.baseline.about},
         "candidate": {"name": found.candidate.name, "about": found.candidate.about},
-        "comparisons": [_compared_json(one) for one in found.compared],
+        "comparisons": [
+            {
+                "case": one.key.case,
+                "metric": one.key.metric,
+                "verdict": one.comparison.verdict,
+                "ratio": one.comparison.ratio,
+                "low": one.comparison.low,
+                "high": one.comparison.high,
+                "minimum_detectable": one.comparison.minimum_detectable,
+                "variant": one.key.variant or None,
+                "unit": one.key.unit or None,
+                "direction": one.direction,
+                "baseline": one.baseline,
+                "candidate": one.candidate,
+                "samples": list(one.samples),
+            }
+            for one in found.compared
+        ],
         "missing": [
             {"case": one.case, "metric": one.metric, "side": one.side, "why": one.why}
             for one in found.missing
         ],
         "geometric_mean": found.geometric_means(),
         "unlike_machines": list(found.unlike),
-    }
-
-
-def _compared_json(one: "Compared") -> dict[str, Any]:
-    from paceline.record.codec import plain
-
-    judged = one.comparison
-    return {
-        "case": one.key.case,
-        "metric": one.key.metric,
-        "verdict": judged.verdict,
-        "ratio": plain(judged.ratio),
-        "low": plain(judged.low),
-        "high": plain(judged.high),
-        "minimum_detectable": plain(judged.minimum_detectable),
-        "variant": one.key.variant or None,
-        "unit": one.key.unit or None,
-        "direction": one.direction,
-        "baseline": one.baseline,
-        "candidate": one.candidate,
-        "samples": list(one.samples),
     }
 
 
@@ -177,8 +157,8 @@ def _cells(one: "Compared") -> tuple[str, ...]:
     )
     smallest = f"±{judged.minimum_detectable:.1%}" if judged.minimum_detectable < 10 else "nothing"
     values = (quantity(one.baseline, unit), quantity(one.candidate, unit))
-    told = (one.key.case + variant, one.key.metric, judged.verdict, *values, share(judged.ratio - 1))
-    return (*told, interval, smallest)
+    names = (one.key.case + variant, one.key.metric, judged.verdict)
+    return (*names, *values, share(judged.ratio - 1), interval, smallest)
 
 
 def _lines(found: "Outcome") -> Iterator[str]:
@@ -207,13 +187,9 @@ def _footnotes(found: "Outcome") -> Iterator[str]:
         yield visible(f"missing in {one.side}: {one.case} {one.metric or ''}".rstrip() + why)
     if len(found.missing) > _MOST_MISSING:
         yield f"… and {len(found.missing) - _MOST_MISSING:,} more missing (--json lists all)"
-    yield _summary(found)
-
-
-def _summary(found: "Outcome") -> str:
     verdicts = [one.comparison.verdict for one in found.compared]
     parts = [f"{verdicts.count(one):,} {one}" for one in ("worse", "better", "same", "inconclusive")]
-    return f"{', '.join(parts)} of {count(len(verdicts), 'comparison')}"
+    yield f"{', '.join(parts)} of {count(len(verdicts), 'comparison')}"
 
 
 def _markdown(found: "Outcome") -> Iterator[str]:

@@ -1,11 +1,16 @@
-"""`paceline completion`: the shell's side of completing our commands.
+"""Completion in a shell: the names that it is offered, and `paceline completion` with the shell's side of it.
 
 click has such scripts too; theirs take a name apart at colons (bash) and commas (fish), and our cases and tags have
-both: `tag:fast`, `sort[executor=local,size=10]`.
+both: `tag:fast`, `sort[executor=local,size=10]`. What takes long or fails offers nothing: a <Tab> must not wait, and
+has nowhere to complain.
 """
 
 import os
 import re
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
 
 import click
 from click.shell_completion import (
@@ -20,8 +25,10 @@ from click.shell_completion import (
 )
 
 from paceline.cli.output import write
+from paceline.errors import PacelineError
 
-VARIABLE = "_PACELINE_COMPLETE"
+MOST = 500
+PATIENCE_S = 0.2
 
 EPILOG = """\b
 Examples:
@@ -65,8 +72,99 @@ end
 complete --no-files --command %(prog_name)s --arguments "(%(complete_func)s)"
 """
 
+# `case` is a word of SQL, hence the quotes.
+_CASES = "SELECT DISTINCT key FROM \"case\" WHERE kind <> 'data_setup' ORDER BY key"
+_METRICS = 'SELECT DISTINCT series.name FROM series JOIN "case" ON "case".id = case_id WHERE {} ORDER BY 1'
+_FINDINGS = "SELECT ident, verdict || ' ' || metric || ' of ' || case_key FROM finding ORDER BY at_time DESC"
+
 _OPTION = re.compile(r"^--[\w-]+=")
 _SPECIAL = re.compile(r"([\s\\\"'`$&|;<>()\[\]{}*?!#~])")
+
+
+def complete_selection(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Entry names and tags of the suite's files."""
+    from paceline.cli.inputs import DEFAULT_CONFIG, names_in
+
+    return _offer(incomplete, names_in(ctx.params.get("configs") or (Path(DEFAULT_CONFIG),)))
+
+
+def complete_session(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Sessions of the results directory, the newest first; something with a slash is a path."""
+    if "/" in incomplete or incomplete.startswith("."):
+        return [CompletionItem(incomplete, type="dir")]
+    from paceline.cli.stored import find_results_place
+    from paceline.record.directory import sessions
+
+    try:
+        place = find_results_place(ctx.params.get("results_dir"))
+        paths = sessions(place) if isinstance(place, Path) else ()
+    except (PacelineError, OSError):
+        return []
+    return _offer(incomplete, [path.name for path in paths])
+
+
+def complete_session_case(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """The cases of the session that was named."""
+    from paceline.cli.stored import find_session, read_session
+
+    try:
+        place = find_session(ctx.params.get("session"), ctx.params.get("results_dir"))
+    except PacelineError:
+        return []
+    cases = read_session(place).cases if isinstance(place, Path) else ()
+    return _offer(incomplete, [case.name for case in cases])
+
+
+def complete_case(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The cases of the history."""
+    return _offer(incomplete, [key for (key,) in _ask(ctx, _CASES)])
+
+
+def complete_metric(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The metrics of the case that was named, else all that the history has."""
+    given = ctx.params.get("case") or ctx.params.get("cases")
+    cases = [given] if isinstance(given, str) else list(given or ())
+    wanted = " OR ".join(["key GLOB ?"] * len(cases)) or "1"
+    rows = _ask(ctx, _METRICS.format(wanted), cases) or _ask(ctx, _METRICS.format("1"))
+    return _offer(incomplete, [name for (name,) in rows])
+
+
+def complete_finding(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The findings of the history with what they say."""
+    rows = _ask(ctx, _FINDINGS)
+    return [CompletionItem(ident, help=text) for ident, text in rows if ident.startswith(incomplete)]
+
+
+def complete_sink(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The sinks that are installed, and none of them."""
+    from paceline import plugins
+
+    return _offer(incomplete, [*plugins.names("sinks"), "none"])
+
+
+def _offer(incomplete: str, names: Iterable[str]) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)][:MOST]
+
+
+def _ask(ctx: click.Context, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """Rows of the history, if it is a file; a server is not asked. SQLAlchemy would take longer than the answer."""
+    import sqlite3  # which no other use of a command line needs to load
+
+    from paceline.cli.inputs import DEFAULT_CONFIG, history_url_in
+    from paceline.history.urls import find_url, parse_target, readable_address
+
+    try:
+        # As the command would find it, as far as that is possible without reading the whole configuration.
+        path = parse_target(find_url(ctx.params.get("db"), history_url_in([Path(DEFAULT_CONFIG)]))).path
+        if path is None or not path.is_file():
+            return []
+        address = readable_address(path)
+        with closing(sqlite3.connect(address, uri=True, timeout=PATIENCE_S)) as connection:
+            return connection.execute(f"{sql} LIMIT {MOST}", parameters).fetchall()
+    except (PacelineError, OSError, sqlite3.Error):
+        return []
 
 
 class OurBash(BashComplete):
@@ -138,9 +236,9 @@ def command(shell: str) -> None:
 
     Commands, options and files complete, and the names of entries, tags, sessions, cases, metrics, sinks and findings.
     """
-    from paceline.cli import cli
+    from paceline.cli import COMPLETE_VARIABLE, cli
 
     register()
-    found = get_completion_class(shell)
-    assert found is not None, shell
-    write(found(cli, {}, "paceline", VARIABLE).source() + "\n")
+    completer = get_completion_class(shell)
+    assert completer is not None, shell
+    write(completer(cli, {}, "paceline", COMPLETE_VARIABLE).source() + "\n")

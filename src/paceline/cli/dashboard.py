@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-from paceline.cli.history.db import count, db_option, find_database, open_database
+from paceline.cli.database import chosen_repository, db_option, find_database, open_database, repo_option
 from paceline.cli.output import flush, write
-from paceline.cli.regressions import chosen_repository, repo_option
 from paceline.cli.stored import find_results_place
 from paceline.errors import PacelineError
 from paceline.history.urls import parse_target
-from paceline.report.format import size, visible
+from paceline.report.format import count, size, visible
 
 if TYPE_CHECKING:
     from paceline.dashboard.frame import Options
@@ -99,8 +98,7 @@ def build_command(
 ) -> None:
     """Write the site to OUT, or bring the one there up to date."""
     from paceline.dashboard.build import build
-    from paceline.dashboard.frame import Options
-    from paceline.dashboard.verdicts import read_verdicts
+    from paceline.dashboard.frame import Options, read_verdicts
     from paceline.history.store.columns import read_marks
 
     largest_bytes = largest_kib * 1024 or -1  # an empty file is a file, too
@@ -148,24 +146,20 @@ def serve_command(
     from paceline.dashboard.live_site import LiveSite, Origin
     from paceline.dashboard.serve import serve
 
-    options = Options(title=title, results=results or _usual_results())
+    usual = find_results_place(None) if results is None else results
+    options = Options(title=title, results=usual if isinstance(usual, Path) else None)
     path = parse_target(find_database(db)).path
     origin = Origin(
         opened=lambda: opened(db, options),
         exists=lambda: path is None or path.exists(),
         repository=chosen_repository(repo),
     )
-    serve(LiveSite(origin, options), port, _say, bind)
 
+    def say(address: str) -> None:
+        write(f"{address}\n")
+        flush()
 
-def _say(address: str) -> None:
-    write(f"{address}\n")
-    flush()
-
-
-def _usual_results() -> Path | None:
-    place = find_results_place(None)
-    return place if isinstance(place, Path) else None
+    serve(LiveSite(origin, options), port, say, bind)
 
 
 @contextmanager

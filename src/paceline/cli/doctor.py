@@ -1,23 +1,24 @@
 """`paceline doctor`: what is installed, whether results can be kept, and how far numbers from here can be trusted."""
 
-import json
+import shutil
+import textwrap
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from paceline.cli.history.db import db_option, find_database, json_option
-from paceline.cli.inputs import DEFAULT_CONFIG
-from paceline.cli.output import write
+from paceline.cli.database import db_option, find_database, json_option
+from paceline.cli.inputs import DEFAULT_CONFIG, masked
+from paceline.cli.output import is_terminal, wants_colour, write_json, write_lines
 from paceline.cli.stored import find_results_place, results_dir_option
 from paceline.errors import PacelineError
+from paceline.report.format import count, display_width, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from paceline.doctor.examine import Subject
+    from paceline.doctor.examine import Diagnosis, Subject
+    from paceline.doctor.machine import Level, Remark
     from paceline.doctor.places import Place
-    from paceline.doctor.remarks import Remark
 
 EPILOG = """\b
 Examples:
@@ -30,6 +31,23 @@ Examples:
 Levels: ok; note, worth knowing; warn, numbers get worse or a feature will not work;
 fail, Paceline cannot do its work here. Behind → is what to do. Exit code 0: usable; 1: something fails.
 """
+
+TITLES = {
+    "installed": "Installed",
+    "tools": "Tools",
+    "places": "Places",
+    "history": "History",
+    "ray": "Ray",
+    "gpus": "GPUs",
+    "limits": "Limits",
+    "machine": "Machine",
+    "noise": "Noise",
+}
+_COLOURS: "dict[Level, str]" = {"ok": "green", "note": "cyan", "warn": "yellow", "fail": "red"}
+_MARGIN = 8  # two blanks, the level, two blanks
+_NARROWEST = 40
+_WIDEST = 120
+_NOUNS: "dict[Level, str]" = {"fail": "failure", "warn": "warning", "note": "note"}
 
 _Found = TypeVar("_Found")
 
@@ -48,11 +66,10 @@ def command(results_dir: Path | str | None, db: str | None, quick: bool, as_json
 
     diagnosis = examine(_subject(results_dir, db), measures=not quick)
     if as_json:
-        write(json.dumps(diagnosis.to_json(), indent=2) + "\n")
+        write_json(diagnosis.to_json())
     else:
-        from paceline.cli.doctor_text import print_diagnosis
-
-        print_diagnosis(diagnosis)
+        width = max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size().columns)) if is_terminal() else None
+        write_lines(lines_of(diagnosis, colour=wants_colour(), width=width))
     return 0 if diagnosis.usable else 1
 
 
@@ -67,15 +84,13 @@ def _subject(results_dir: Path | str | None, db: str | None) -> "Subject":
     )
 
 
-def _attempt(find: "Callable[[], _Found]", faults: "list[Remark]") -> _Found | None:
+def _attempt(find: Callable[[], _Found], faults: "list[Remark]") -> _Found | None:
     """What is found; a suite with mistakes is a fault among others, since the rest can still be looked at."""
-    from paceline.doctor.remarks import remark
+    from paceline.doctor.machine import remark
 
     try:
         return find()
     except PacelineError as error:
-        from paceline.cli.masking import masked
-
         first = str(masked(error)).splitlines()[0]
         meaning = "the suite here has mistakes, so it is not known where its results and history are"
         faults.append(remark(DEFAULT_CONFIG, "fail", first, meaning, "paceline plan"))
@@ -100,3 +115,37 @@ def _places(results: Path | str | None, database: str | None) -> "list[Place]":
         found.append(Place(name="history", where=file.parent, fix=fix, for_sqlite=True))
     fix = "export PACELINE_CACHE=DIR"
     return [*found, Place(name="cache", where=default_cache_dir(), fix=fix)]
+
+
+def lines_of(diagnosis: "Diagnosis", *, colour: bool = False, width: int | None = None) -> Iterator[str]:
+    """The sections, then the sum; no line is folded without a width."""
+    for section, remarks in diagnosis.sections.items():
+        yield click.style(TITLES[section], bold=True) if colour else TITLES[section]
+        names = max(display_width(one.name) for one in remarks)
+        for one in remarks:
+            yield from _remark_lines(one, names, colour=colour, width=width)
+        yield ""
+    yield _summary(diagnosis, colour=colour)
+
+
+def _remark_lines(one: "Remark", names: int, *, colour: bool, width: int | None) -> Iterator[str]:
+    text = visible(f"{one.value}: {one.meaning}" if one.level != "ok" else one.value)
+    level = f"{one.level:<4}"
+    head = f"  {click.style(level, fg=_COLOURS[one.level]) if colour else level}  "
+    indent = " " * (_MARGIN + names + 2)
+    room = None if width is None else max(width - len(indent), 20)
+    first, *rest = textwrap.wrap(text, room, break_long_words=False) if room else [text]
+    yield f"{head}{visible(one.name):<{names}}  {first}"
+    yield from (f"{indent}{line}" for line in rest)
+    if one.fix:
+        # Never folded: it is there to be copied.
+        fix = f"→ {visible(one.fix)}"
+        yield f"{indent}{click.style(fix, dim=True) if colour else fix}"
+
+
+def _summary(diagnosis: "Diagnosis", *, colour: bool) -> str:
+    counts = diagnosis.counts
+    parts = ", ".join(count(counts[level], noun) for level, noun in _NOUNS.items() if counts[level])
+    verdict = "usable" if diagnosis.usable else "not usable as it is"
+    text = click.style(verdict, fg="green" if diagnosis.usable else "red", bold=True) if colour else verdict
+    return f"{text}: {parts or 'nothing to remark'}"

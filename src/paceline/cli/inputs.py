@@ -1,15 +1,17 @@
-"""The options that say what a suite is made of; `run` and `plan` take the same ones."""
+"""A suite on the command line: the options that name its files, what stands in them, and errors that quote them."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
-from paceline.cli.completing import complete_sink
-from paceline.errors import PacelineError
+from paceline.cli.completion import complete_selection, complete_sink
+from paceline.cli.output import log_once
+from paceline.errors import ConfigError, PacelineError
 from paceline.record.remote.address import place_of
 
 if TYPE_CHECKING:
@@ -41,14 +43,11 @@ class SuiteCommand(click.Command):
     """A command whose configuration files keep their order, positional or behind `--config` and `--matrix`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        with_value = self._options_with_value()
+        options = (param for param in self.params if isinstance(param, click.Option) and not param.is_flag)
+        with_value = frozenset(name for option in options for name in option.opts)
         if ctx.resilient_parsing and args and args[-1] in with_value:
             args = args[:-1]  # a shell completes the value of this one
         return super().parse_args(ctx, _configs_first(args, with_value))
-
-    def _options_with_value(self) -> frozenset[str]:
-        options = (param for param in self.params if isinstance(param, click.Option) and not param.is_flag)
-        return frozenset(name for option in options for name in option.opts)
 
 
 def _configs_first(args: Sequence[str], with_value: frozenset[str]) -> list[str]:
@@ -73,15 +72,11 @@ def _configs_first(args: Sequence[str], with_value: frozenset[str]) -> list[str]
             options += [word, rest.pop(0)]
         else:
             (options if word.startswith("-") else configs).append(word)
-    return [_not_an_option(path) for path in configs] + options
+    return [f"./{path}" if path.startswith("-") else path for path in configs] + options
 
 
 def _names_a_session(word: str) -> bool:
     return not word.startswith("-") and not Path(word).is_file()
-
-
-def _not_an_option(path: str) -> str:
-    return f"./{path}" if path.startswith("-") else path
 
 
 def _parse_shard(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, int] | None:
@@ -91,14 +86,6 @@ def _parse_shard(ctx: click.Context, param: click.Parameter, value: str | None) 
     if not (index.isdecimal() and count.isdecimal() and 1 <= int(index) <= int(count)):
         raise click.BadParameter(f"{value!r} is not i/n with 1 ≤ i ≤ n, such as 2/4")
     return int(index), int(count)
-
-
-def complete_selection(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Entry names and tags of the suite's files, for a shell that completes `--only` and `--exclude`."""
-    from paceline.cli.suite_names import names_in  # reads YAML, which a command line without <Tab> need not
-
-    paths = ctx.params.get("configs") or (Path(DEFAULT_CONFIG),)
-    return [CompletionItem(name) for name in names_in(paths) if name.startswith(incomplete)]
 
 
 _INPUTS: tuple[Callable[[Any], Any], ...] = (
@@ -164,24 +151,26 @@ _INPUTS: tuple[Callable[[Any], Any], ...] = (
 )
 
 
-def config_inputs(function: _Function) -> _Function:
-    """Give a command the options that name a suite's files, and no more."""
-    for decorate in reversed(_INPUTS[:_FILES]):
+def add_options(function: _Function, options: Sequence[Callable[[Any], Any]]) -> _Function:
+    """Give a command these options, in their order."""
+    for decorate in reversed(options):
         function = decorate(function)
     return function
+
+
+def config_inputs(function: _Function) -> _Function:
+    """Give a command the options that name a suite's files, and no more."""
+    return add_options(function, _INPUTS[:_FILES])
 
 
 def suite_inputs(function: _Function) -> _Function:
     """Give a command the options that make up a request."""
-    for decorate in reversed(_INPUTS):
-        function = decorate(function)
-    return function
+    return add_options(function, _INPUTS)
 
 
 def make_request(options: Mapping[str, Any]) -> "Request":
     """The request that a command's options make; without a file it is about `paceline.yaml` here."""
     configs = options["configs"] or default_configs()
-    from paceline.cli.logging_once import log_once
     from paceline.session.request import Request  # reads YAML, which `--help` does not need
 
     log_once()
@@ -196,3 +185,74 @@ def default_configs() -> tuple[Path, ...]:
             "'paceline run suite.yaml', or start one with 'paceline init'"
         )
     return (path,)
+
+
+def names_in(paths: Sequence[Path]) -> list[str]:
+    """What a shell may offer behind `--only`: entries, then `tag:NAME`s."""
+    entries = [
+        entry
+        for document in _documents(paths)
+        for entry in _list(document.get("entries"))
+        if isinstance(entry, dict)
+    ]
+    names = [str(entry["name"]) for entry in entries if "name" in entry]
+    tags = [f"tag:{tag}" for entry in entries for tag in _list(entry.get("tags"))]
+    return list(dict.fromkeys([*names, *sorted(tags)]))
+
+
+def history_url_in(paths: Sequence[Path]) -> str | None:
+    """The database that the files name, unless variables are part of it."""
+    for document in _documents(paths):
+        history = document.get("history")
+        url = history.get("url") if isinstance(history, dict) else None
+        if isinstance(url, str) and "${" not in url:
+            return url
+    return None
+
+
+def _documents(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
+    """What stands in a suite's files, though the suite may have mistakes; a file that cannot be read has nothing."""
+    from paceline.config.nodes import parse_file, plain  # reads YAML, which `--help` does not need
+
+    for path in paths:
+        if not path.is_file():
+            continue  # a pipe would be waited for, and gives what is in it once only
+        try:
+            documents = [plain(node) for node in parse_file(path)]
+        except ConfigError:
+            continue
+        yield from (document for document in documents if isinstance(document, dict))
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+@contextmanager
+def masked_errors(configs: Sequence[Path]) -> Iterator[None]:
+    """Mask the values of secrets in errors, also of the variables that these files name under `secrets`."""
+    try:
+        yield
+    except PacelineError as error:
+        names = [str(name) for document in _documents(configs) for name in _list(document.get("secrets"))]
+        shown = masked(error, names)
+        if shown is error:
+            raise
+        raise shown from error
+
+
+def masked(error: PacelineError, secret_names: Sequence[str] = ()) -> PacelineError:
+    """The error without the values of these variables and of those whose names say that they are secret."""
+    from paceline.record.redact import Redactor, secret_values
+
+    mask = Redactor(secret_values(os.environ, secret_names)).text
+    if mask(str(error)) == str(error):
+        return error
+    if not isinstance(error, ConfigError):
+        return PacelineError(mask(str(error)))
+    return ConfigError(
+        [
+            replace(one, file=mask(one.file), path=mask(one.path), message=mask(one.message))
+            for one in error.problems
+        ]
+    )

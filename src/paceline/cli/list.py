@@ -1,16 +1,16 @@
 """`paceline list`: the sessions of a results directory."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import click
 
-from paceline.cli.output import write
+from paceline.cli.output import write, write_json, write_lines
 from paceline.cli.stored import files_of, find_results_place, read_session, results_dir_option
 from paceline.model import Status
-from paceline.record.codec import NewerSchema, dump
+from paceline.record.codec import NewerSchema
 from paceline.record.directory import sessions
 from paceline.record.remote.address import join
 from paceline.record.remote.sessions import stored_names
@@ -30,7 +30,7 @@ _AT_ONCE = 8  # Of sessions in an object store, where waiting is what takes the 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """What is told of a session; of one that a newer version wrote, its name."""
+    """What is listed of a session; of one that a newer version wrote, its name."""
 
     session: str
     started_at: str = ""
@@ -42,13 +42,9 @@ class _Row:
     def cells(self) -> tuple[str, str, str, str]:
         verdict = {True: "yes", False: "no", None: "unknown" if self.problem else "unfinished"}[self.ok]
         started = self.started_at[:19].replace("T", " ")
-        return visible(self.session), started, verdict, self.problem or ", ".join(self._parts())
-
-    def _parts(self) -> Iterator[str]:
-        for status, count in self.counts.items():
-            yield f"{count:,} {status.replace('_', ' ')}"
-        if self.unfinished:
-            yield f"{self.unfinished:,} without a record"
+        cases = [f"{count:,} {status.replace('_', ' ')}" for status, count in self.counts.items()]
+        cases += [f"{self.unfinished:,} without a record"] if self.unfinished else []
+        return visible(self.session), started, verdict, self.problem or ", ".join(cases)
 
 
 @click.command("list", epilog=EPILOG)
@@ -57,21 +53,17 @@ class _Row:
 def command(results_dir: Path | str | None, as_json: bool) -> None:
     """List sessions, newest first: when they started, how their cases ended, whether all is well."""
     place = find_results_place(results_dir)
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        rows = list((pool.map if isinstance(place, str) else map)(_row, _sessions(place)))
+    if isinstance(place, Path):
+        rows = [_row(path) for path in sessions(place)]
+    else:
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            rows = list(pool.map(_row, [join(place, name) for name in stored_names(place)]))
     if as_json:
-        write(dump([asdict(row) for row in rows], pretty=True).decode() + "\n")
+        write_json([asdict(row) for row in rows])
     elif not rows:
         write(f"no session in {place}: 'paceline run' makes one\n")
     else:
-        for line in aligned([("session", "started (UTC)", "ok", "cases"), *(row.cells() for row in rows)]):
-            write(f"{line}\n")
-
-
-def _sessions(place: Path | str) -> list[Path | str]:
-    if isinstance(place, Path):
-        return [*sessions(place)]
-    return [join(place, name) for name in stored_names(place)]
+        write_lines(aligned([("session", "started (UTC)", "ok", "cases"), *(row.cells() for row in rows)]))
 
 
 def _row(place: Path | str) -> _Row:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.cli.masking import masked_errors
+from paceline.cli.inputs import masked_errors
 from paceline.cli.output import write, write_bytes
 
 if TYPE_CHECKING:
@@ -108,7 +108,13 @@ def _find_needs(options: dict[str, Any], read_only: tuple[str, ...]) -> "Needs":
     if not options.get("no_history"):
         mounts += _database_mounts(options.get("db"), here, there, settings)
         variables = (*variables, *(["PACELINE_DB"] if "PACELINE_DB" in os.environ else []))
-    _check_names(read_only, here)
+    known = [item.name for item in here.loaded.config.paths]
+    for name in read_only:
+        if name not in known:
+            there_is = ", ".join(known) or "none"
+            raise click.BadParameter(
+                f"{name!r} is no item of 'paths'; it has {there_is}", param_hint="--read-only"
+            )
     fixed = {f"paths: {name}" for name in read_only}
     mounts = [replace(one, is_writable=one.is_writable and one.why not in fixed) for one in mounts]
     return Needs(
@@ -118,16 +124,6 @@ def _find_needs(options: dict[str, Any], read_only: tuple[str, ...]) -> "Needs":
         workdir=str(Path.cwd()),
         left_out=tuple(left_out),
     )
-
-
-def _check_names(names: tuple[str, ...], here: "Side") -> None:
-    known = [item.name for item in here.loaded.config.paths]
-    for name in names:
-        if name not in known:
-            raise click.BadParameter(
-                f"{name!r} is no item of 'paths'; it has {', '.join(known) or 'none'}",
-                param_hint="--read-only",
-            )
 
 
 def _database_mounts(

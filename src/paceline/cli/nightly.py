@@ -4,8 +4,8 @@ from typing import Any
 
 import click
 
-from paceline.cli.inputs import SuiteCommand, make_request, suite_inputs
-from paceline.cli.masking import masked_errors
+from paceline.cli.inputs import SuiteCommand, make_request, masked_errors, suite_inputs
+from paceline.cli.run import report_run
 
 EPILOG = """\b
 Examples:
@@ -23,9 +23,7 @@ did, or failed; 2: usage or configuration; 130: interrupted.
 """
 
 
-@click.command(
-    "nightly", cls=SuiteCommand, epilog=EPILOG, short_help="Run a suite and find what made it worse."
-)
+@click.command("nightly", cls=SuiteCommand, epilog=EPILOG)
 @suite_inputs
 @click.option(
     "--jobs",
@@ -52,7 +50,6 @@ def command(*, as_json: bool, quiet: bool, no_bisect: bool, **options: Any) -> i
 
     Without a file, paceline.yaml in the current directory is run.
     """
-    from paceline.cli.report_json import report_run
     from paceline.experiments.nightly.nightly import run_nightly
 
     request = make_request(options)

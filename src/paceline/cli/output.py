@@ -2,11 +2,17 @@
 
 import os
 import sys
-from typing import TextIO
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
 from paceline.errors import PacelineError
+
+if TYPE_CHECKING:
+    from logging import LogRecord
+
+_logged: set[str] = set()
 
 
 class OutputError(PacelineError):
@@ -55,10 +61,34 @@ def write_bytes(data: bytes) -> None:
         raise _give_up(error) from error
 
 
+def write_lines(lines: Iterable[str]) -> None:
+    """Print lines, with our symbols spelled out where the terminal's encoding lacks them."""
+    from paceline.report.format import spelled_for
+
+    for line in lines:
+        write(f"{spelled_for(sys.stdout.encoding, line)}\n")
+
+
+def write_json(value: Any) -> None:
+    """Print a value as JSON, over several lines."""
+    from paceline.record.codec import dump
+
+    write_bytes(dump(value, pretty=True) + b"\n")
+
+
+def is_terminal() -> bool:
+    """Whether standard output is a terminal that can move its cursor."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def wants_colour() -> bool:
+    return (is_terminal() or bool(os.environ.get("FORCE_COLOR"))) and not os.environ.get("NO_COLOR")
+
+
 def flush(fault: OSError | None = None) -> bool:
     """Write out what is buffered, unless it is known why not; whether it could be.
 
-    A reader that has gone, as in `paceline plan | head`, is no error.
+    A reader that has gone, as in `paceline plan | head`, is not an error.
     """
     try:
         if fault is not None:
@@ -78,3 +108,18 @@ def _give_up(error: OSError) -> OutputError:
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)
     return OutputError(f"cannot write to standard output: {error.strerror or error}")
+
+
+def log_once() -> None:
+    """Print a warning about an unreadable record once, though a command reads the record for each part of a report."""
+    from logging import getLogger
+
+    getLogger("paceline.record.codec").addFilter(_is_new)  # adding it again changes nothing
+
+
+def _is_new(record: "LogRecord") -> bool:
+    message = record.getMessage()
+    if message in _logged:
+        return False
+    _logged.add(message)
+    return True

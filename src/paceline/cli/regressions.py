@@ -1,26 +1,32 @@
 """`paceline regressions`: what changed in the history, when, how surely, and what may be the cause."""
 
-import json
-import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from paceline.cli.history.db import (
+from paceline.cli.database import (
     case_option,
+    chosen_repository,
     db_option,
     find_cases,
     json_option,
     metric_option,
+    moment_of,
     open_database,
+    repo_option,
 )
-from paceline.cli.history.edit import moment_of
-from paceline.cli.output import write
+from paceline.cli.history.log import sparkline
+from paceline.cli.output import wants_colour, write_json, write_lines
 from paceline.model import State
+from paceline.report.format import aligned, count, visible
 
 if TYPE_CHECKING:
     from paceline.findings.commits import Repository
+    from paceline.findings.replay import Replay
     from paceline.history import Store
     from paceline.history.findings import StoredFinding
 
@@ -37,12 +43,9 @@ Examples:
 looked at); expected (meant to be so); fixed (set by itself when a later change undoes it); false (no change at all).
 """
 
-repo_option = click.option(
-    "--repo",
-    metavar="DIR",
-    type=click.Path(path_type=Path, file_okay=False, exists=True),
-    help="The git repository whose commits the revisions are. [default: the one of the current directory]",
-)
+_WINDOW = 16
+_MOST_SUSPECTS = 8
+_COLOURS = {"worse": "red", "better": "green"}
 
 
 @click.command("regressions", epilog=EPILOG)
@@ -81,33 +84,30 @@ def command(
     """
     if as_json and markdown:
         raise click.UsageError("choose --json or --markdown")
+    from paceline.findings.detection import detect, known_places
+    from paceline.findings.telling import finding_json
+
     with open_database(db) as store:
         repository = chosen_repository(repo)
         if replay:
-            from paceline.cli.regressions_replay import print_replay
+            from paceline.findings.replay import replay as run_replay
 
-            print_replay(store, repository, cases, metrics, as_json=as_json)
+            places = known_places(store, repository)
+            done = run_replay(store, places, cases=cases or None, metrics=metrics or None)
+            if as_json:
+                write_json(_replay_json(done))
+            else:
+                write_lines(visible(line) for line in _replay_lines(done))
             return 0
-        found = _chosen(find_changes(store, repository), cases, metrics, states, since)
+        detect(store, repository)
+        found = _chosen(store.findings(), cases, metrics, states, since)
         for name in () if found else cases:
-            find_cases(store, name)  # that nothing changed is no answer about a case that does not exist
-        _print(store, repository, found, as_json=as_json, markdown=markdown)
+            find_cases(store, name)  # raises: of a case that does not exist, 'nothing changed' would be wrong
+        if as_json:
+            write_json([finding_json(one) for one in found])
+        else:
+            write_lines(_markdown_lines(found) if markdown else _table_lines(store, repository, found))
     return 1 if any(one.verdict == "worse" and one.state == "new" for one in found) else 0
-
-
-def chosen_repository(repo: Path | None) -> "Repository | None":
-    """The repository asked for, else that of the current directory."""
-    from paceline.findings.commits import find_repository, open_repository
-
-    return find_repository(Path.cwd()) if repo is None else open_repository(repo)
-
-
-def find_changes(store: "Store", repository: "Repository | None") -> list["StoredFinding"]:
-    """What the history holds after a look at what is new in it."""
-    from paceline.findings.detection import detect
-
-    detect(store, repository)
-    return store.findings()
 
 
 def _chosen(
@@ -134,22 +134,137 @@ def _chosen(
     return sorted(chosen, key=lambda one: (one.first_bad.time, one.id), reverse=True)
 
 
-def _print(
-    store: "Store",
-    repository: "Repository | None",
-    found: "list[StoredFinding]",
-    *,
-    as_json: bool,
-    markdown: bool,
-) -> None:
-    from paceline.findings.telling import finding_json
+def _table_lines(
+    store: "Store", repository: "Repository | None", found: "Sequence[StoredFinding]"
+) -> Iterator[str]:
+    """The changes, those of one incident together, with what may have caused them and a sparkline of each."""
+    from paceline.findings.curves import read_curve
+    from paceline.findings.detection import known_places
+    from paceline.findings.telling import change_text
 
-    if as_json:
-        write(json.dumps([finding_json(one) for one in found], indent=2) + "\n")
+    if not found:
+        yield "nothing changed"
         return
-    from paceline.cli.regressions_text import markdown_lines, table_lines
-    from paceline.report.format import spelled_for
+    places = known_places(store, repository)
+    rows: list[tuple[str, ...]] = [("id", "case", "metric", "", "change", "p", "state", "")]
+    found = _by_incident(found)
+    for one in found:
+        case = one.series.case + (f" ({one.series.variant})" if one.series.variant else "")
+        p_value = (
+            f"{one.p_value:.3f}" if one.p_value >= 0.001 else f"{one.p_value:.0e}" if one.p_value else "0"
+        )
+        values = read_curve(store, one, places, window=_WINDOW).values
+        names = (one.id, visible(case), visible(one.series.metric), one.verdict)
+        rows.append((*names, change_text(one), p_value, one.state, sparkline(values) if values else ""))
+    title, *lines = aligned(rows)
+    yield title
+    for _, members in groupby(zip(found, lines, strict=True), lambda pair: pair[0].incident):
+        yield from _incident_lines(list(members))
+    yield from ("", _summary(found))
 
-    lines = markdown_lines(found) if markdown else table_lines(store, repository, found)
-    for line in lines:
-        write(f"{spelled_for(sys.stdout.encoding, line)}\n")
+
+def _by_incident(found: "Sequence[StoredFinding]") -> "list[StoredFinding]":
+    """In the order given, but with those of an incident after its first."""
+    order: dict[str, int] = {}
+    for one in found:
+        order.setdefault(one.incident, len(order))
+    return sorted(found, key=lambda one: order[one.incident])
+
+
+def _incident_lines(members: "Sequence[tuple[StoredFinding, str]]") -> Iterator[str]:
+    from paceline.findings.telling import place_text, suspect_text
+
+    first = members[0][0]
+    between = f"after {place_text(first.last_good)}, by {place_text(first.first_bad)}"
+    yield from ("", visible(f"incident {first.incident}: {between}, {first.first_bad.time[:10]}"))
+    for one, line in members:
+        is_open = one.state in ("new", "acknowledged")
+        yield click.style(line, fg=_COLOURS[one.verdict]) if is_open and wants_colour() else line
+        if one.said:
+            why = f": {one.said.why}" if one.said.why else ""
+            yield visible(f"    {one.said.state} by {one.said.who or 'somebody'} on {one.said.at[:10]}{why}")
+    suspects = list({repr(suspect): suspect for one, _ in members for suspect in one.suspects}.values())
+    yield from (f"    suspect: {visible(suspect_text(one))}" for one in suspects[:_MOST_SUSPECTS])
+    if len(suspects) > _MOST_SUSPECTS:
+        yield f"    … and {len(suspects) - _MOST_SUSPECTS} more suspects (--json lists all)"
+
+
+def _summary(found: "Sequence[StoredFinding]") -> str:
+    verdicts, incidents = Counter(one.verdict for one in found), len({one.incident for one in found})
+    new = sum(1 for one in found if one.verdict == "worse" and one.state == "new")
+    changes = f"{verdicts['worse']:,} worse ({new:,} new) and {verdicts['better']:,} better"
+    return f"{changes} in {count(incidents, 'incident')}"
+
+
+def _markdown_lines(found: "Sequence[StoredFinding]") -> Iterator[str]:
+    """The changes as a table of Markdown, an incident after the other."""
+    from paceline.findings.telling import place_text, share, suspects_text
+    from paceline.report.markdown import escape
+
+    yield from ("## Changes", "")
+    if not found:
+        yield "Nothing changed."
+        return
+    yield from (f"{_summary(found)}.", "")
+    yield "| | case | metric | change | between | suspects | state | id |"
+    yield "|---|---|---|---:|---|---|---|---|"
+    for one in _by_incident(found):
+        mark = "🔺" if one.verdict == "worse" else "🟢"
+        between = f"{place_text(one.last_good)} and {place_text(one.first_bad)}"
+        interval = f"{share(one.effect)}<br>{share(one.low)} … {share(one.high)}"
+        why = f": {one.said.why}" if one.said and one.said.why else ""
+        cells = (one.series.case, one.series.metric, between, suspects_text(one.suspects), one.state + why)
+        case, metric, between, suspects, state = map(escape, cells)
+        yield f"| {mark} | {case} | {metric} | {interval} | {between} | {suspects} | {state} | `{one.id}` |"
+
+
+def _replay_json(done: "Replay") -> dict[str, Any]:
+    return {
+        "precision": done.precision,
+        "recall": done.recall,
+        "real_found": done.real_found,
+        "real_missed": [one.id for one in done.real_missed],
+        "false_raised": done.false_raised,
+        "false_avoided": done.false_avoided,
+        "unlabelled": done.unlabelled,
+        "median_delay": done.median_delay,
+        "series": done.series,
+        "nights": done.nights,
+        "alarms": [
+            {
+                "case": alarm.series.case,
+                "metric": alarm.series.metric,
+                "verdict": alarm.verdict,
+                "effect": alarm.effect,
+                "at": alarm.at_time,
+                "raised_at": alarm.raised_at,
+                "delay": alarm.delay,
+                "finding": alarm.label or None,
+            }
+            for alarm in done.alarms
+        ],
+    }
+
+
+def _replay_lines(done: "Replay") -> Iterator[str]:
+    """How good the detector is, by what people said about its findings."""
+    from paceline.findings.telling import share
+
+    def part(value: float | None, some: int, of: int) -> str:
+        return "nothing" if value is None else f"{value:.0%} ({some:,} of {of:,})"
+
+    if not done.series:
+        yield "nobody has said anything yet that the detector could be held against: see 'paceline verdict'"
+        return
+    found, raised = done.real_found, done.false_raised
+    precision = part(done.precision, found, found + raised)
+    recall = part(done.recall, found, found + len(done.real_missed))
+    yield f"replayed {done.series:,} series over {count(done.nights, 'night')}"
+    yield f"precision  {precision} of its alarms that somebody judged were real"
+    yield f"recall     {recall} of the real changes were found"
+    yield f"false      {raised:,} of {raised + done.false_avoided:,} changes that somebody called false were raised"
+    yield f"unjudged   {count(done.unlabelled, 'alarm')}"
+    if done.median_delay is not None:
+        yield f"delay      {done.median_delay:g} results at the median, from the first of the new level"
+    for one in done.real_missed:
+        yield f"missed     {one.id} {one.series.case} {one.series.metric} {share(one.effect)}"

@@ -1,12 +1,20 @@
 """`paceline run`: a suite becomes a session."""
 
-from typing import Any
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.cli.completing import complete_session
-from paceline.cli.inputs import SuiteCommand, make_request, suite_inputs
-from paceline.cli.masking import masked_errors
+from paceline.cli import output
+from paceline.cli.completion import complete_session
+from paceline.cli.inputs import SuiteCommand, make_request, masked_errors, suite_inputs
+
+if TYPE_CHECKING:
+    from paceline.model import Report
+    from paceline.report.live import LiveConsole
+    from paceline.report.terminal import PlainConsole
 
 EPILOG = """\b
 Examples:
@@ -25,12 +33,7 @@ the session's end; a second Ctrl-C ends at once.
 """
 
 
-@click.command(
-    "run",
-    cls=SuiteCommand,
-    epilog=EPILOG,
-    short_help="Run a suite.",
-)
+@click.command("run", cls=SuiteCommand, epilog=EPILOG)
 @suite_inputs
 @click.option(
     "--resume",
@@ -77,10 +80,31 @@ def command(*, as_json: bool, quiet: bool, no_history: bool, **options: Any) -> 
     Without a file, paceline.yaml in the current directory is run. Exit code 0: all passed; 1: something
     failed; 2: the configuration or the command line is wrong; 130: interrupted.
     """
-    from paceline.cli.report_json import report_run
     from paceline.session.session import run
 
     request = make_request({**options, "history": not no_history})
     with masked_errors(request.configs):
         report = report_run(lambda console: run(request, console), quiet=quiet, as_json=as_json)
     return report.exit_code
+
+
+def report_run(
+    run: "Callable[[PlainConsole | LiveConsole], Report]", *, quiet: bool, as_json: bool
+) -> "Report":
+    """Run a session and print its report; what could not be printed does not change its outcome."""
+    from paceline.report.files import JsonWriter, pieces
+    from paceline.report.terminal import make_console
+
+    # Sinks and other plugins print too, and with --json only the report belongs on standard output.
+    with redirect_stdout(sys.stderr if as_json else sys.stdout):
+        with make_console(sys.stdout, quiet=quiet) as console:
+            report = run(console)
+        output.flush(console.fault)
+    if as_json:
+        try:
+            for part in pieces(JsonWriter(report), report.records):
+                output.write_bytes(part)
+            output.flush()
+        except output.OutputError as error:
+            click.echo(f"paceline: {error}", err=True)
+    return report

@@ -1,11 +1,8 @@
 """`paceline schema`: the formats, for editors and other programs."""
 
-import json
-from typing import Any
-
 import click
 
-from paceline.cli.output import write
+from paceline.cli.output import write_json
 
 EPILOG = """\b
 Examples:
@@ -28,14 +25,11 @@ def command(format_: str) -> None:
     record   record.json, one for each case of a session
     report   report.json, and what 'paceline run --json' prints
     """
-    write(json.dumps(_find_schema(format_), indent=2) + "\n")
-
-
-def _find_schema(format_: str) -> Any:
     if format_ == "config":
         from paceline.config.schema import Config
 
-        return Config.model_json_schema()
-    from paceline.record.schemas import json_schema
+        write_json(Config.model_json_schema())
+    else:
+        from paceline.record.schemas import json_schema
 
-    return json_schema(format_)
+        write_json(json_schema(format_))

@@ -1,13 +1,14 @@
 """`paceline send`: what sessions have left waiting for their sinks."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from paceline.cli.completing import complete_session, complete_sink
-from paceline.cli.masking import masked_errors
-from paceline.cli.output import write
+from paceline.cli.completion import complete_session, complete_sink
+from paceline.cli.inputs import masked_errors
+from paceline.cli.output import write, write_json
 from paceline.cli.stored import find_results_place, find_session, results_dir_option
 from paceline.errors import SessionError
 
@@ -64,9 +65,13 @@ def command(
         sent = [
             one for place in _places(session, results_dir) for one in _send(place, sinks, configs, as_json)
         ]
-    _check_names(sinks, sent)
+    unknown = [name for name in sinks if name not in {one.name for one in sent}]
+    if unknown:
+        raise SessionError(
+            f"no sink {unknown[0]!r} in these sessions: name one that they were run with, or --config"
+        )
     if as_json:
-        _print_json(sent)
+        write_json([asdict(one) for one in sent])
     elif not sent:
         write("nothing is waiting\n")
     return 1 if any(one.waiting for one in sent) else 0
@@ -103,19 +108,3 @@ def _send(place: Path, sinks: tuple[str, ...], configs: tuple[Path, ...], as_jso
         for one in sent:
             write(f"{describe(one)}\n")
     return sent
-
-
-def _check_names(sinks: tuple[str, ...], sent: "list[Sent]") -> None:
-    unknown = [name for name in sinks if name not in {one.name for one in sent}]
-    if unknown:
-        raise SessionError(
-            f"no sink {unknown[0]!r} in these sessions: name one that they were run with, or --config"
-        )
-
-
-def _print_json(sent: "list[Sent]") -> None:
-    from dataclasses import asdict
-
-    from paceline.record.codec import dump
-
-    write(dump([asdict(one) for one in sent], pretty=True).decode() + "\n")

@@ -1,16 +1,22 @@
 """`paceline show`: the report of a session on disk."""
 
+import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
-from paceline.cli.completing import complete_session, complete_session_case
-from paceline.cli.output import flush, write
+from paceline.cli.completion import complete_session, complete_session_case
+from paceline.cli.output import flush, write_bytes, write_json, write_lines
 from paceline.cli.stored import StoredSession, files_of, find_session, read_session, results_dir_option
 from paceline.errors import SessionError
-from paceline.record.codec import dump, to_json
+from paceline.model import Record
+from paceline.record.codec import to_json
 from paceline.record.directory import SessionDir
+from paceline.report.format import aligned, duration, measured, visible
+from paceline.report.markdown import TAIL_LINES, output_tail
+from paceline.report.table import complaints
 from paceline.report.terminal import make_console
 
 EPILOG = """\b
@@ -34,28 +40,22 @@ def command(session: str | None, case: str | None, results_dir: Path | str | Non
     place = find_session(session, results_dir)
     with files_of(place, case=case) as path:
         stored = read_session(path)
-        return (
-            _show(stored, place, as_json=as_json)
-            if case is None
-            else _show_case(stored, case, as_json=as_json)
-        )
+        if case is not None:
+            _show_case(stored, case, as_json=as_json)
+        elif as_json:
+            from paceline.report.files import JsonWriter, pieces
+
+            report = stored.report()
+            for part in pieces(JsonWriter(report), report.records):
+                write_bytes(part)
+        else:
+            console = make_console(sys.stdout)
+            console.session_finished(stored.report(), place)
+            return 0 if flush(console.fault) else 1
+    return 0
 
 
-def _show(session: StoredSession, place: Path | str, *, as_json: bool) -> int:
-    report = session.report()
-    if as_json:
-        from paceline.cli.report_json import print_report
-
-        print_report(report)
-        return 0
-    console = make_console(sys.stdout)
-    console.session_finished(report, place)
-    return 0 if flush(console.fault) else 1
-
-
-def _show_case(session: StoredSession, name: str, *, as_json: bool) -> int:
-    from paceline.cli.case_text import case_lines
-
+def _show_case(session: StoredSession, name: str, *, as_json: bool) -> None:
     directory = SessionDir.open(session.path)
     case = next((case for case in session.cases if case.name == name), None)
     record = directory.read_record(case) if case else None
@@ -64,8 +64,26 @@ def _show_case(session: StoredSession, name: str, *, as_json: bool) -> int:
         whole = session.path.name
         raise SessionError(f"{name!r} {problem} session {whole}: 'paceline show {whole}' lists its cases")
     if as_json:
-        write(dump(to_json(record), pretty=True).decode() + "\n")
-        return 0
-    for line in case_lines(record, directory.entry_dir(case)):
-        write(f"{line}\n")
-    return 0
+        write_json(to_json(record))
+    else:
+        write_lines(_case_lines(record, directory.entry_dir(case)))
+
+
+def _case_lines(record: Record, entry_dir: Path) -> Iterator[str]:
+    """How a case ended, what was measured, the end of its output; harmless to print."""
+    yield visible(record.case.name)
+    facts = {
+        "status": record.status.value.replace("_", " "),
+        "started": record.started_at,
+        "time": duration(record.exec_time_s) if record.exec_time_s else "",
+        "attempt": str(record.attempt) if record.attempt > 1 else "",
+        "command": shlex.join(record.command),
+        "revision": record.revision,
+    }
+    yield from aligned([(f"    {name}", visible(text)) for name, text in facts.items() if text])
+    yield from (f"    {line}" for line in complaints(record))
+    yield from (f"    warning: {visible(warning)}" for warning in record.warnings)
+    metrics = [f"    {measured(name, value)}" for name, value in sorted(record.metrics.items())]
+    yield from ("", "Metrics", *metrics) if metrics else ()
+    lines = output_tail(entry_dir, TAIL_LINES)
+    yield from ("", "The last lines of its output", *(f"    {line}" for line in lines)) if lines else ()

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from paceline.cli.inputs import DEFAULT_CONFIG, ResultsDir
-from paceline.cli.logging_once import log_once
+from paceline.cli.output import log_once
 from paceline.errors import SessionError
 from paceline.model import Case, CaseKind, Finding, Plan, Report, Status
 from paceline.record import codec
@@ -74,42 +74,36 @@ def find_results_place(given: Path | str | None) -> Path | str:
 
 def find_session(given: str | None, results_dir: Path | str | None) -> Path | str:
     """The session of that path, URL or name; the newest without one."""
-    if given is not None and _is_path(given):
+    if given is not None and ("/" in given or given in {".", ".."}):
         # Looks at no configuration, so that a session can be shown from anywhere; absolute, since '.' is no name.
         place = place_of(given)
-        if isinstance(place, str):
-            return place if is_stored_session(place) else _newest_at(place)
-        path = Path(os.path.abspath(place))  # noqa: PTH100 - resolve() would follow links
-        return path if is_session(path) else _newest_in(path)
-    directory = find_results_place(results_dir)
-    if isinstance(directory, str):
-        return _find_stored(given, directory)
+        if isinstance(place, Path):
+            place = Path(os.path.abspath(place))  # noqa: PTH100 - resolve() would follow links
+        return place if _is_session(place) else _newest(place)
+    results = find_results_place(results_dir)
     if given is None:
-        return _newest_in(directory)
-    if is_session(directory / given):
-        return directory / given
-    if results_dir is None and is_session(Path(given)):
+        return _newest(results)
+    session = join(results, given) if isinstance(results, str) else results / given
+    if _is_session(session):
+        return session
+    if isinstance(results, Path) and results_dir is None and is_session(Path(given)):
         return Path(given).absolute()  # from inside the results directory
-    raise _no_session(given, directory)
+    raise SessionError(f"no session {given!r} in {results}: 'paceline list' shows those there are")
 
 
-def _find_stored(given: str | None, url: str) -> str:
-    if given is None:
-        return _newest_at(url)
-    if not is_stored_session(join(url, given)):
-        raise _no_session(given, url)
-    return join(url, given)
+def _is_session(place: Path | str) -> bool:
+    return is_stored_session(place) if isinstance(place, str) else is_session(place)
 
 
-def _no_session(given: str, where: Path | str) -> SessionError:
-    return SessionError(f"no session {given!r} in {where}: 'paceline list' shows those there are")
-
-
-def _newest_at(url: str) -> str:
-    found = newest_stored(url)
-    if found is None:
-        raise SessionError(f"no session in {url}: run a suite first, or name another --results-dir")
-    return join(url, found)
+def _newest(results: Path | str) -> Path | str:
+    if isinstance(results, Path):
+        session: Path | str | None = newest(results)
+    else:
+        name = newest_stored(results)
+        session = join(results, name) if name else None
+    if session is None:
+        raise SessionError(f"no session in {results}: run a suite first, or name another --results-dir")
+    return session
 
 
 @contextmanager
@@ -120,17 +114,6 @@ def files_of(place: Path | str, *, case: str | None = None) -> Iterator[Path]:
         return
     with fetched_session(place, case=case) as directory:
         yield directory
-
-
-def _is_path(given: str) -> bool:
-    return "/" in given or given in {".", ".."}
-
-
-def _newest_in(directory: Path) -> Path:
-    found = newest(directory)
-    if found is None:
-        raise SessionError(f"no session in {directory}: run a suite first, or name another --results-dir")
-    return found
 
 
 def read_session(path: Path) -> StoredSession:

@@ -2,18 +2,16 @@
 
 import getpass
 import json
-from typing import TYPE_CHECKING, cast, get_args
+from itertools import chain
+from typing import cast, get_args
 
 import click
 
-from paceline.cli.completing import complete_finding
-from paceline.cli.history.db import db_option, json_option, open_database
+from paceline.cli.completion import complete_finding
+from paceline.cli.database import db_option, json_option, open_database
 from paceline.cli.output import write
 from paceline.model import State
 from paceline.report.format import visible
-
-if TYPE_CHECKING:
-    from paceline.history import Store
 
 EPILOG = """\b
 Examples:
@@ -43,19 +41,15 @@ def command(
     if state in _NEED_A_REASON and not why.strip():
         raise click.UsageError(f"say --why it is {state}: others will ask")
     with open_database(db) as store:
-        for ident in [one for wanted in findings for one in _members(store, wanted)]:
-            found = store.say(ident, cast(State, state), why=why, who=_user() if who is None else who)
-            told = f"{found.series.case} {found.series.metric}"
+        known = store.findings()
+        incidents = [[one.id for one in known if one.incident == ident] or [ident] for ident in findings]
+        for ident in chain.from_iterable(incidents):
+            finding = store.say(ident, cast(State, state), why=why, who=_user() if who is None else who)
             if as_json:
-                write(json.dumps({"id": found.id, "state": found.state, "why": why}) + "\n")
+                write(json.dumps({"id": finding.id, "state": finding.state, "why": why}) + "\n")
             else:
-                write(f"{found.id} {visible(told)} is now {found.state}\n")
-
-
-def _members(store: "Store", wanted: str) -> list[str]:
-    """The findings of an incident, or the one finding."""
-    members = [one.id for one in store.findings() if one.incident == wanted]
-    return members or [wanted]
+                what = visible(f"{finding.series.case} {finding.series.metric}")
+                write(f"{finding.id} {what} is now {finding.state}\n")
 
 
 def _user() -> str:

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from paceline import __version__
-from paceline.dashboard.badges import badge_files
-from paceline.dashboard.copies import Copies
+from paceline.dashboard.badges_and_feed import badge_files, feed_file
 from paceline.dashboard.encoding import data_file, file_id
-from paceline.dashboard.feed import feed_file
 from paceline.dashboard.frame import Head, Options, Verdicts, read_frame
 from paceline.dashboard.pages import Pages, shards
+from paceline.dashboard.run_files import Copies
 from paceline.dashboard.site import shell
 from paceline.errors import PacelineError
 from paceline.history.store.columns import CaseGroup, Marks
@@ -52,7 +51,7 @@ class Manifest:
 
     @property
     def summaries(self) -> dict[str, Any]:
-        return {ident: told["summary"] for ident, told in self.sessions.items()}
+        return {ident: entry["summary"] for ident, entry in self.sessions.items()}
 
 
 class Builder:
@@ -110,13 +109,13 @@ class Builder:
         marks = self._frame.of_case(group)
         split = self._split(name, known, marks)
         place = int(np.searchsorted(marks.ids, split, side="right"))
-        told = {"split": split, "body": _mark(marks, 0, place), "tail": _mark(marks, place, len(marks.ids))}
-        told["meta"] = _digest([group.rows, group.params, self._meta(group)])
-        self._new.cases[name] = told
-        if told == known:
+        entry = {"split": split, "body": _mark(marks, 0, place), "tail": _mark(marks, place, len(marks.ids))}
+        entry["meta"] = _digest([group.rows, group.params, self._meta(group)])
+        self._new.cases[name] = entry
+        if entry == known:
             self.built.kept_cases += 1
             return
-        if (told["body"], told["split"]) != (known.get("body"), known.get("split")):
+        if (entry["body"], entry["split"]) != (known.get("body"), known.get("split")):
             self._write(f"case/{name}-old", self._pages.case_body(group, split))
         self._write(f"case/{name}", self._pages.case(group, split))
         self.built.cases += 1
@@ -165,8 +164,8 @@ class Builder:
         for row in self._frame.sources:
             self._side(f"source/{row[0]}", row, partial(self._pages.source, row[0]))
 
-    def _side(self, name: str, told: Any, make: Callable[[], Any]) -> None:
-        mark = _digest(told)
+    def _side(self, name: str, row: Any, make: Callable[[], Any]) -> None:
+        mark = _digest(row)
         self._new.sides[name] = mark
         if self._old.sides.get(name) != mark:
             self._write(name, make())
@@ -177,8 +176,8 @@ class Builder:
         for path in _files_of(self._old):
             if path not in kept:
                 (self._out / path).unlink(missing_ok=True)
-        told = {"cases": self._new.cases, "sessions": self._new.sessions, "sides": self._new.sides}
-        self._write_bytes(MANIFEST, dump_plain({"format": FORMAT, "version": __version__, **told}))
+        parts = {"cases": self._new.cases, "sessions": self._new.sessions, "sides": self._new.sides}
+        self._write_bytes(MANIFEST, dump_plain({"format": FORMAT, "version": __version__, **parts}))
 
 
 def _mark(marks: Marks, begin: int, end: int) -> list[int]:
@@ -190,12 +189,12 @@ def _mark(marks: Marks, begin: int, end: int) -> list[int]:
 def _files_of(manifest: Manifest) -> Iterator[str]:
     for name in manifest.cases:
         yield from (f"data/case/{name}.js", f"data/case/{name}-old.js")
-    for ident, told in manifest.sessions.items():
+    for ident, entry in manifest.sessions.items():
         yield f"data/session/{ident}.js"
-        if "attentions" in told["summary"]:
+        if "attentions" in entry["summary"]:
             yield f"data/evals/{ident}.js"
-        yield from (f"data/files/{ident}/{place}.js" for place in told["files"])
-        yield from told.get("artifacts", ())
+        yield from (f"data/files/{ident}/{place}.js" for place in entry["files"])
+        yield from entry.get("artifacts", ())
     yield from (f"data/{name}.js" for name in manifest.sides)
 
 
@@ -206,7 +205,7 @@ def _digest(value: Any) -> str:
 def read_manifest(out: Path) -> Manifest:
     """What the site in a directory was made from; a directory with other things in it is refused."""
     try:
-        told = load((out / MANIFEST).read_bytes())
+        stored = load((out / MANIFEST).read_bytes())
     except FileNotFoundError:
         if out.exists() and any(out.iterdir()):
             raise PacelineError(
@@ -215,9 +214,9 @@ def read_manifest(out: Path) -> Manifest:
         return Manifest()
     except ValueError:
         return Manifest()
-    if (told.get("format"), told.get("version")) != (FORMAT, __version__):
+    if (stored.get("format"), stored.get("version")) != (FORMAT, __version__):
         return Manifest()
-    return Manifest(cases=told["cases"], sessions=told["sessions"], sides=told["sides"])
+    return Manifest(cases=stored["cases"], sessions=stored["sessions"], sides=stored["sides"])
 
 
 def build(store: Store, out: Path, options: Options, verdicts: Verdicts, marks: Marks | None = None) -> Built:

@@ -52,8 +52,8 @@ def evals_page(directory: Path) -> dict[str, Any]:
         names = sorted(scores)
         key = (str(entry["benchmark"]), str(entry["subset"]), *names)
         if key not in tasks:
-            told = {"benchmark": entry["benchmark"], "subset": entry["subset"]}
-            tasks[key] = {**told, "number": len(tasks), "samples": [name[:LONGEST_ID] for name in names]}
+            task = {"benchmark": entry["benchmark"], "subset": entry["subset"], "number": len(tasks)}
+            tasks[key] = {**task, "samples": [name[:LONGEST_ID] for name in names]}
         packed = pack_scores([scores[name] for name in names])
         stubs.append({**facts, "task": tasks[key]["number"], "conditions": conditions, "scores": packed})
     return {"tasks": list(tasks.values()), "stubs": stubs, "missing": missing}
@@ -74,8 +74,10 @@ def _scores(directory: Path, entry: Mapping[str, Any]) -> tuple[Scores, str] | N
     spec = read_spec(directory)
     if spec is None or spec["key"] != entry["key"]:
         return None
-    told = [spec["content"].get(name) for name in CONDITIONS]
-    digest = hashlib.blake2b(json.dumps([entry["primary"], told], sort_keys=True).encode(), digest_size=8)
+    conditions = [spec["content"].get(name) for name in CONDITIONS]
+    digest = hashlib.blake2b(
+        json.dumps([entry["primary"], conditions], sort_keys=True).encode(), digest_size=8
+    )
     column = f"score.{entry['primary']}"
     try:
         with (directory / RAW).open(newline="", encoding="utf-8", errors="replace") as file:

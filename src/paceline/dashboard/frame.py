@@ -1,7 +1,7 @@
-"""What all pages of the site are made from: which cases, sessions and environments there are."""
+"""What all pages of the site are made from: which cases, sessions and environments there are, and what judges found."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +9,11 @@ import numpy as np
 
 from paceline.dashboard.encoding import file_id
 from paceline.errors import HistoryError
+from paceline.findings.commits import Repository
+from paceline.findings.detection import known_places
+from paceline.history.findings import StoredFinding, read_findings
+from paceline.history.findings import read_marks as read_search_marks
+from paceline.history.marks import case_marks
 from paceline.history.store.columns import (
     CaseGroup,
     Ints,
@@ -23,10 +28,12 @@ from paceline.history.store.columns import (
 )
 from paceline.history.store.store import Store
 
+_NONE = np.zeros(0, dtype=np.int64)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """A session as the history has it, without its records."""
+    """A session as the history has it, without its records; the fields are the columns of `read_session_heads`."""
 
     number: int
     id: str
@@ -115,7 +122,11 @@ def read_frame(store: Store, verdicts: Verdicts, marks: Marks | None = None) -> 
     with database.reading():
         marks = read_marks(database) if marks is None else marks
         cases = read_groups(database)
-        heads = [Head(**_named(row)) for row in read_session_heads(database)]
+        columns = [one.name for one in fields(Head)]
+        heads = [
+            Head(**dict(zip(columns, (number, bytes(ident).hex(), *rest), strict=True)))
+            for number, ident, *rest in read_session_heads(database)
+        ]
         environments = read_environment_heads(database)
         names = read_case_names(database)
         sources = read_source_heads(database)
@@ -138,26 +149,12 @@ def read_frame(store: Store, verdicts: Verdicts, marks: Marks | None = None) -> 
     )
 
 
-_HEAD = (
-    *("number", "id", "name", "kind", "started_at", "revision"),
-    *("branch", "commit_time", "directory", "ci_run_url", "tool"),
-)
-
-
-def _named(row: Sequence[Any]) -> dict[str, Any]:
-    fields = dict(zip(_HEAD, row, strict=True))
-    return {**fields, "id": bytes(fields["id"]).hex()}
-
-
 def _grouped(owners: Ints) -> dict[int, Ints]:
     """For each case, or each session, the places of its records among the marks."""
     order, starts = groups(owners)
     if not len(starts):
         return {}
     return dict(zip(owners[order[starts]].tolist(), np.split(order, starts[1:]), strict=True))
-
-
-_NONE = np.zeros(0, dtype=np.int64)
 
 
 def _check_files(groups: Sequence[CaseGroup]) -> None:
@@ -169,3 +166,38 @@ def _check_files(groups: Sequence[CaseGroup]) -> None:
             raise HistoryError(
                 f"the names {other!r} and {group.key!r} have one hash: rename one of them with 'paceline history alias'"
             )
+
+
+def read_verdicts(store: Store, repository: Repository | None = None, marks: Marks | None = None) -> Verdicts:
+    """All findings that stand, the newest first, and the order of the revisions."""
+    with store.database.reading():
+        found = read_findings(store.database)
+        unsearched = _unsearched(store, read_marks(store.database) if marks is None else marks)
+    return Verdicts(
+        findings=tuple(pack_finding(one) for one in reversed(found)),
+        places=known_places(store, repository),
+        unsearched=unsearched,
+    )
+
+
+def _unsearched(store: Store, marks: Marks) -> int:
+    """How many cases have records that no search has looked at."""
+    rows = store.database.rows("SELECT id, key FROM \"case\" WHERE kind = 'entry'")
+    keys: dict[int, str] = dict(rows)
+    sums = [(case, keys[case], *numbers) for case, *numbers in marks.sums() if case in keys]
+    searched = {case: mark.rpartition(":")[2] for case, mark in read_search_marks(store.database).items()}
+    return sum(1 for case, mark in case_marks(store.database, sums).items() if searched.get(case) != mark)
+
+
+def pack_finding(one: StoredFinding) -> dict[str, Any]:
+    """A finding as `paceline regressions --json` has it, with what a chart needs besides."""
+    series = one.series
+    return {
+        **{"id": one.id, "incident": one.incident, "case": series.case, "metric": series.metric},
+        **{"variant": series.variant, "version": series.version, "class": series.environment_class},
+        **{"unit": series.unit, "verdict": one.verdict, "state": one.state},
+        "said": asdict(one.said) if one.said else None,
+        **{"effect": one.effect, "low": one.low, "high": one.high, "p_value": one.p_value},
+        **{"last_good": asdict(one.last_good), "first_bad": asdict(one.first_bad)},
+        **{"at": one.at_time, "fixed_at": one.fixed_at, "suspects": [dict(each) for each in one.suspects]},
+    }

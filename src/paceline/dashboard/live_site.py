@@ -1,26 +1,36 @@
 """The site made page by page as it is asked for, with the sessions that are running now."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-from paceline.dashboard.artifacts import Artifact
-from paceline.dashboard.badges import badge_files
+from paceline.dashboard.artifacts import Artifact, read_ending
+from paceline.dashboard.badges_and_feed import badge_files, feed_file
 from paceline.dashboard.encoding import data_file, file_id
-from paceline.dashboard.feed import feed_file
-from paceline.dashboard.frame import Options
-from paceline.dashboard.moment import Moment, version_of
-from paceline.dashboard.running import RunningSessions
+from paceline.dashboard.frame import Head, Options, Verdicts, read_frame, read_verdicts
+from paceline.dashboard.overview import SESSIONS_SHOWN
+from paceline.dashboard.pages import Pages
 from paceline.dashboard.site import shell
 from paceline.findings.commits import Repository
-from paceline.history import Store
-from paceline.record.codec import dump_plain
+from paceline.history import Store, open_store
+from paceline.history.session_files import find_sessions, read_session
+from paceline.history.store.columns import read_marks
+from paceline.record import layout
+from paceline.record.codec import dump_plain, load
+from paceline.record.events import read_events
+from paceline.record.lock import is_running
 
 _DATA = re.compile(r"data/(overview|search|[a-z]+/[0-9a-f]+(?:-old|/[0-9]+)?)\.js")
 _ARTIFACT = re.compile(r"artifacts/([0-9a-f]+)/([0-9]{1,9})/([0-9a-f]{16})\.[a-z]{3}")
 _EXTRAS = frozenset({"feed.xml", "badges/session.svg", "badges/regressions.svg"})
+_STATE = """
+SELECT (SELECT count(*) FROM record), (SELECT max(id) FROM record), (SELECT sum(digest & 1048575) FROM record),
+  (SELECT count(*) FROM finding), (SELECT count(*) FROM human_verdict)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +87,7 @@ class LiveSite:
         running = self._running.data(kind, rest)
         return running if running is not None else self._now().data(kind, rest)
 
-    def _now(self) -> Moment:
+    def _now(self) -> "Moment":
         """The history as it is; what was made of it is used again as long as nobody has written since."""
         store = self._current_store()
         version = version_of(store)
@@ -94,3 +104,191 @@ class LiveSite:
             self._store = self._opened.enter_context(self._origin.opened())
             self._existed = exists
         return self._store
+
+
+def version_of(store: Store) -> str:
+    """A text that changes when anybody has written."""
+    database = store.database
+    with database.reading():
+        known = database.version() or database.rows(_STATE)
+    return str(known)
+
+
+class Moment:
+    """The history at one moment, as pages by their names; each is made once."""
+
+    def __init__(self, store: Store, options: Options, repository: Repository | None, version: str) -> None:
+        self.version = version
+        with store.database.reading():
+            marks = read_marks(store.database)
+        frame = read_frame(store, read_verdicts(store, repository, marks), marks)
+        self._pages = Pages(store.database, frame, options)
+        self._groups = {file_id(group.key): group for group in frame.groups}
+        self._heads = {head.id: head for head in frame.sessions.values()}
+        self._sessions: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+        self._overview: dict[str, Any] | None = None
+
+    def overview(self) -> dict[str, Any]:
+        if self._overview is None:
+            shown = self._pages.frame.newest()[:SESSIONS_SHOWN]
+            self._overview = self._pages.overview({head.id: self._session(head)[1] for head in shown})
+        return self._overview
+
+    def data(self, kind: str, rest: str) -> Any:
+        """The value of a data file; None if there is none of that name."""
+        if kind == "overview":
+            return self.overview()
+        if kind == "search":
+            return self._pages.search()
+        if kind == "case":
+            return self._case(rest)
+        if kind == "session":
+            return self._session_page(rest)
+        if kind == "evals":
+            return self._evals(rest)
+        return self._side(kind, rest)
+
+    def _case(self, name: str) -> Any:
+        group = self._groups.get(name.removesuffix("-old"))
+        if group is None:
+            return None
+        return self._pages.case_body(group, 0) if name.endswith("-old") else self._pages.case(group, 0)
+
+    def _side(self, kind: str, rest: str) -> Any:
+        if kind == "files":
+            ident, _, place = rest.partition("/")
+            return self._files(ident, place)
+        if not rest.isdecimal():
+            return None
+        if kind == "sessions":
+            return self._pages.sessions(int(rest), {ident: one[1] for ident, one in self._sessions.items()})
+        if kind == "heads":
+            return self._pages.heads(int(rest))
+        if kind == "environment":
+            return self._pages.environment(int(rest))
+        return self._pages.source(int(rest)) if kind == "source" else None
+
+    def _session(self, head: Head) -> tuple[dict[str, Any], dict[str, Any]]:
+        if head.id not in self._sessions:
+            self._sessions[head.id] = self._pages.session(head)
+        return self._sessions[head.id]
+
+    def _session_page(self, ident: str) -> dict[str, Any] | None:
+        head = self._heads.get(ident)
+        if head is None:
+            return None
+        page = self._session(head)[0]
+        return {**page, "files": [place for place, _ in self._pages.files(head, page)]}
+
+    def _evals(self, ident: str) -> dict[str, Any] | None:
+        head = self._heads.get(ident)
+        return self._pages.evals(head) if head and "attentions" in self._session(head)[0] else None
+
+    def _files(self, ident: str, place: str) -> dict[str, Any] | None:
+        head = self._heads.get(ident)
+        if head is None:
+            return None
+        every = self._pages.files(head, self._session(head)[0], partial(served_at, ident))
+        return next((files for at, files in every if str(at) == place), None)
+
+    def artifacts(self, ident: str, place: int) -> list[Artifact]:
+        """The files of a record."""
+        head = self._heads.get(ident)
+        return self._pages.artifacts(head, self._session(head)[0], place) if head else []
+
+
+def served_at(ident: str, place: int, found: Artifact) -> str:
+    """The address of a file of a run on a live server; no name from the data is in it."""
+    return f"artifacts/{ident}/{place}/{file_id(found.name)}.{read_ending(found.path)}"
+
+
+class RunningSessions:
+    """Sessions that are running now, read from their files: the history has them once they are over.
+
+    Looks for them in the results directory; keeps a small history of its own for them.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._opened = ExitStack()
+        self._store: Store | None = None
+
+    def close(self) -> None:
+        self._opened.close()
+
+    def heads(self) -> list[dict[str, Any]]:
+        """Each session that runs, with how far it is."""
+        return [self._head(ident, path) for ident, path in self._look().items()]
+
+    def data(self, kind: str, rest: str) -> Any:
+        """The page of a session that runs, or files of one of its cases; None if it does not run."""
+        if kind not in ("session", "files"):
+            return None
+        ident, _, place = rest.partition("/")
+        path = self._look().get(ident)
+        if path is None:
+            return None
+        pages, head = self._read(path)
+        page = pages.session(head)[0]
+        if kind == "files":
+            every = pages.files(head, page, partial(served_at, ident))
+            return next((found for at, found in every if str(at) == place), None)
+        files = [at for at, _ in pages.files(head, page)]
+        machines = [list(row) for row in pages.frame.environments]
+        return {**page, "files": files, "running": list(_unfinished(path)), "environments": machines}
+
+    def artifacts(self, ident: str, place: int) -> list[Artifact] | None:
+        """The files of a record of a session that runs; None if it does not run."""
+        path = self._look().get(ident)
+        if path is None:
+            return None
+        pages, head = self._read(path)
+        return pages.artifacts(head, pages.session(head)[0], place)
+
+    def _look(self) -> dict[str, Path]:
+        results = self._options.results
+        paths = [path for path in find_sessions(results) if is_running(path)] if results else []
+        return {read_session(path).session.id: path for path in paths}
+
+    def _head(self, ident: str, path: Path) -> dict[str, Any]:
+        info = read_session(path).session
+        waiting = list(_unfinished(path))
+        planned = len(_planned(path))
+        return {
+            **{"id": ident, "name": info.name, "started": info.started_at, "planned": planned},
+            **{"done": planned - len(waiting), "current": [one for one in waiting if one["started"]]},
+        }
+
+    def _read(self, path: Path) -> tuple[Pages, Head]:
+        if self._store is None:
+            directory = self._opened.enter_context(TemporaryDirectory(prefix="paceline-running-"))
+            self._store = self._opened.enter_context(open_store(Path(directory) / "running.db"))
+        files = read_session(path)
+        self._store.add(files.session, files.environment, files.records)
+        frame = read_frame(self._store, Verdicts())
+        head = next(head for head in frame.sessions.values() if head.id == files.session.id)
+        return Pages(self._store.database, frame, self._options), head
+
+
+def _planned(path: Path) -> list[str]:
+    """The names of the cases of a session's plan."""
+    try:
+        plan = load((path / "plan.json").read_bytes())
+    except (OSError, ValueError):
+        return []
+    return [str(case["name"]) for case in plan.get("cases", ())]
+
+
+def _unfinished(path: Path) -> Iterator[dict[str, Any]]:
+    """The cases that have not ended, with when they began if they have."""
+    started: dict[str, str] = {}
+    for event in read_events(path / layout.EVENTS):
+        case = str(event.get("case", ""))
+        if event.get("event") == "case_finished":
+            started.pop(case, None)
+        elif case and event.get("event") == "run_started":
+            started.setdefault(case, str(event.get("time", "")))
+    done = {file.parent.name for file in path.glob(f"*/{layout.RECORD}")}
+    for name in _planned(path):
+        if layout.safe_name(name) not in done:
+            yield {"case": name, "started": started.get(name, "")}

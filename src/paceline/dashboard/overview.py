@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 from paceline import __version__
-from paceline.dashboard.case_pages import STATUS_LETTERS, primary
 from paceline.dashboard.frame import Frame, Head, Options
+from paceline.dashboard.record_pages import STATUS_LETTERS, primary
 from paceline.history.store.columns import (
-    CaseGroup,
     Columns,
     Ints,
     RecordRow,
@@ -60,7 +59,11 @@ class Overview:
             "title": self._options.title,
             "made_at": utc_now(),
             "version": __version__,
-            "counts": self._counts(),
+            "counts": {
+                "cases": len(self._frame.groups),
+                "sessions": len(self._frame.sessions),
+                "records": len(self._frame.marks.ids),
+            },
             "sessions": [
                 {**self._frame.pack_head(head), **summaries.get(head.id, {})}
                 for head in newest[:SESSIONS_SHOWN]
@@ -73,19 +76,10 @@ class Overview:
             "environments": [list(row) for row in self._frame.environments],
         }
 
-    def _listed(self, head: Head, summaries: Summaries) -> dict[str, Any]:
-        return {**self._frame.pack_head(head), **summaries.get(head.id, {})}
-
-    def _counts(self) -> dict[str, int]:
-        return {
-            "cases": len(self._frame.groups),
-            "sessions": len(self._frame.sessions),
-            "records": len(self._frame.marks.ids),
-        }
-
     def latest(self, *, trials: bool = True) -> dict[str, RecordRow]:
         """The last record of each case, by the start of its session; with or without the trials of experiments."""
-        hidden = [] if trials else self._trials()
+        heads = self._frame.sessions.values()
+        hidden = [] if trials else [head.number for head in heads if head.kind == EXPERIMENT]
         # The search asks for the same a moment later, and there are seldom any trials.
         if self._latest is None or hidden != self._latest[0]:
             self._latest = hidden, self._find_latest(hidden)
@@ -109,11 +103,8 @@ class Overview:
                 found[key] = row
         return found
 
-    def _trials(self) -> list[int]:
-        return [head.number for head in self._frame.sessions.values() if head.kind == EXPERIMENT]
-
     def _broken(self) -> Iterator[dict[str, Any]]:
-        """Cases whose last record is no good, with the first session of that; the newest break first."""
+        """Cases whose last record is not good, with the first session of that; the newest break first."""
         bad = [
             (key, row) for key, row in self.latest(trials=False).items() if Status(row.status) not in _FINE
         ]
@@ -130,8 +121,12 @@ class Overview:
         first_bad = self._frame.sessions[rows[last_good + 1].session]
         good = None if last_good < 0 else self._frame.pack_head(self._frame.sessions[rows[last_good].session])
         strip = "".join(STATUS_LETTERS[row.status] for row in rows[-SPARK_POINTS:])
-        told = {"first_bad": self._frame.pack_head(first_bad), "last_good": good, "strip": strip}
-        return {**told, "runs": len(rows) - last_good - 1}
+        return {
+            "first_bad": self._frame.pack_head(first_bad),
+            "last_good": good,
+            "strip": strip,
+            "runs": len(rows) - last_good - 1,
+        }
 
     def _last_night(self, head: Head) -> dict[str, Any]:
         with self._database.reading():
@@ -172,7 +167,8 @@ class Overview:
         group = self._groups.get(key)
         if group is None:
             return {"values": [], "sessions": []}
-        columns = self._tail(group, points, metric)
+        with self._database.reading():
+            columns = read_case(self._database, group, self._frame.of_case(group).ids[-points:], metric)
         column = next((column for column in columns.metrics if column.name == metric), None)
         if column is None:
             return {"values": [], "sessions": []}
@@ -185,10 +181,6 @@ class Overview:
             "unit": column.unit,
             "direction": column.direction,
         }
-
-    def _tail(self, group: CaseGroup, points: int, metric: str) -> Columns:
-        with self._database.reading():
-            return read_case(self._database, group, self._frame.of_case(group).ids[-points:], metric)
 
 
 def _ranks(frame: Frame) -> Ints:

@@ -1,18 +1,23 @@
 """Every data file of the site by its name, made from the history when it is asked for."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from paceline.dashboard.artifacts import Artifact, find_artifacts
-from paceline.dashboard.case_pages import pack_case
 from paceline.dashboard.frame import Frame, Head, Options
 from paceline.dashboard.overview import Overview, Summaries
+from paceline.dashboard.record_pages import letters, pack_case, session_page
 from paceline.dashboard.run_files import EXECUTION, find_directory, run_files
-from paceline.dashboard.search_index import search_index
-from paceline.dashboard.session_pages import session_page
-from paceline.history.store.columns import CaseGroup, read_case, read_environment, read_source
+from paceline.history.store.columns import (
+    CaseGroup,
+    RecordRow,
+    read_case,
+    read_environment,
+    read_settings,
+    read_source,
+)
 from paceline.history.store.database import Database
 from paceline.model import Case, CaseKind
 from paceline.record import layout
@@ -72,9 +77,15 @@ class Pages:
     def session(self, head: Head) -> tuple[dict[str, Any], dict[str, Any]]:
         """A session's page and its summary; one of evals names its attentions in both."""
         page, summary = session_page(self._database, self.frame, head)
-        found = self._attentions(head)
-        told = {"attentions": found} if len(found) > 1 else {}
-        return {**page, **told}, {**summary, **told}
+        directory = self._directory(head)
+        if directory is None or not (directory / EXECUTION).is_file():
+            return page, summary
+        # Imported here, since it takes longer than a small night.
+        from paceline.dashboard.evals_pages import attentions_of
+
+        attentions = attentions_of(directory)
+        more = {"attentions": attentions} if len(attentions) > 1 else {}
+        return {**page, **more}, {**summary, **more}
 
     def evals(self, head: Head) -> dict[str, Any]:
         """The scores of an execution's samples; only of a session that has attentions."""
@@ -82,15 +93,6 @@ class Pages:
 
         directory = self._directory(head)
         return evals_page(directory) if directory else {}
-
-    def _attentions(self, head: Head) -> list[str]:
-        directory = self._directory(head)
-        if directory is None or not (directory / EXECUTION).is_file():
-            return []
-        # Imported here, since it takes longer than a small night.
-        from paceline.dashboard.evals_pages import attentions_of
-
-        return attentions_of(directory)
 
     def _directory(self, head: Head) -> Path | None:
         return find_directory(head.directory, head.name, self._options.results)
@@ -153,3 +155,45 @@ def _case_at(page: dict[str, Any], place: int) -> Case:
 def shards(frame: Frame) -> list[int]:
     """The shards that have sessions."""
     return sorted({number // SHARD for number in frame.sessions})
+
+
+def search_index(database: Database, frame: Frame, latest: Mapping[str, RecordRow]) -> dict[str, Any]:
+    """All cases with what can be searched for, as columns; names of metrics and tags are written once."""
+    metrics, tags = _Words(), _Words()
+    by_case: dict[int, list[str]] = {}
+    with database.reading():
+        for case, name in database.rows("SELECT case_id, name FROM series ORDER BY id"):
+            by_case.setdefault(case, []).append(name)
+        settings = read_settings(database, [row.setting for row in latest.values()])
+    groups = [group for group in frame.groups if group.key in latest]
+    rows = [latest[group.key] for group in groups]
+    tagged = {
+        number: load(text.encode()).get("tags", []) if text else [] for number, text in settings.items()
+    }
+    return {
+        "case": [group.key for group in groups],
+        "records": [len(frame.of_case(group).ids) for group in groups],
+        "status": letters(rows),
+        "last": [row.started_at for row in rows],
+        "metrics": [
+            metrics.places(name for number, _, _ in group.rows for name in by_case.get(number, ()))
+            for group in groups
+        ],
+        "tags": [tags.places(map(str, tagged[row.setting])) for row in rows],
+        "metric_names": metrics.words,
+        "tag_names": tags.words,
+    }
+
+
+class _Words:
+    """Words by their places in a list."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+
+    @property
+    def words(self) -> list[str]:
+        return list(self._places)
+
+    def places(self, words: Any) -> list[int]:
+        return [self._places.setdefault(word, len(self._places)) for word in dict.fromkeys(words)]

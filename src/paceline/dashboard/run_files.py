@@ -1,20 +1,24 @@
-"""What only a session's files have: output, curves of memory, CPU and GPUs, and the list of artifacts."""
+"""What only a session's files have: output, curves of memory, CPU and GPUs, artifacts and their copies in a site."""
 
 import csv
-from collections.abc import Callable, Iterable, Mapping
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from paceline.dashboard.artifacts import Artifact, find_artifacts
+from paceline.dashboard.artifacts import BEGINNING, Artifact, find_artifacts, open_artifact, safe_ending
 from paceline.dashboard.encoding import milliseconds, pack_floats
 from paceline.model import Case
 from paceline.record import layout
+from paceline.record.atomic import write_atomic
 
 LOG_BYTES = 256 * 1024
 """Of a longer output the end is kept."""
 CURVE_POINTS = 2000
 EXECUTION = "execution_summary.json"
 """What a session of evals has beside the files of all sessions."""
+
+_PIECE = 1 << 20
 
 Address = Callable[[Artifact], str | None]
 """Where a page finds a file of a run; None if nowhere."""
@@ -35,19 +39,15 @@ def run_files(session_dir: Path, case: Case, address: Address) -> dict[str, Any]
     if not entry.is_dir():
         return None
     log = _log(entry)
+    label = layout.last_run_label(entry)
+    last_run = entry / layout.ATTEMPTS / label if label else entry  # of several repetitions, the last one's
     found = {
         "log": log,
-        "resources": _curves(_last_run(entry) / "resources.csv"),
-        "gpus": _curves(_last_run(entry) / "gpustats.csv"),
+        "resources": _curves(last_run / "resources.csv"),
+        "gpus": _curves(last_run / "gpustats.csv"),
         "files": [_listed(one, address, entry, log) for one in find_artifacts(entry)],
     }
     return {name: value for name, value in found.items() if value}
-
-
-def _last_run(entry: Path) -> Path:
-    """The directory of the case's last run: of several repetitions, the last one's."""
-    label = layout.last_run_label(entry)
-    return entry / layout.ATTEMPTS / label if label else entry
 
 
 def _log(entry: Path) -> dict[str, Any] | None:
@@ -103,11 +103,49 @@ def _number(text: str) -> float:
 
 
 def _listed(found: Artifact, address: Address, entry: Path, log: Mapping[str, Any] | None) -> dict[str, Any]:
-    told: dict[str, Any] = {"name": found.name, "bytes": found.size_bytes}
+    listed: dict[str, Any] = {"name": found.name, "bytes": found.size_bytes}
     try:
         if log and not log["cut"] and found.path.samefile(entry / layout.OUTPUT):
-            return {**told, "shown": True}  # a reader has all of it already
+            return {**listed, "shown": True}  # a reader has all of it already
         at = address(found)
     except OSError:  # it went away meanwhile
         at = None
-    return {**told, "at": at} if at else told
+    return {**listed, "at": at} if at else listed
+
+
+class Copies:
+    """Files of one session's runs copied into a site: each content once, under a name that says only what it is.
+
+    What it keeps is removed again with it, unless another session has the same.
+    """
+
+    def __init__(self, out: Path, largest_bytes: int) -> None:
+        self._out = out
+        self._largest_bytes = largest_bytes
+        self.sizes_bytes: dict[str, int] = {}
+        """Of each path in the site that this session needs."""
+
+    def keep(self, place: int, found: Artifact) -> str | None:
+        """The address of a file's copy; None if it is too large to be copied."""
+        if found.size_bytes > self._largest_bytes:
+            return None
+        with open_artifact(found.path) as file:
+            ending = safe_ending(file.read(BEGINNING))
+            file.seek(0)
+            digest = hashlib.blake2b(digest_size=16)
+            for piece in _pieces(file):
+                digest.update(piece)
+            name = digest.hexdigest()
+            path = f"artifacts/{name[:2]}/{name}.{ending}"
+            target = self._out / path
+            if not target.is_file():
+                file.seek(0)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                write_atomic(target, _pieces(file), durable=False)
+        self.sizes_bytes[path] = found.size_bytes
+        return path
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    while piece := file.read(_PIECE):
+        yield piece

@@ -44,8 +44,8 @@ ICON = (
 def index_page(*, live: bool = False, shards: int = 0) -> bytes:
     """The page itself; a live one asks its server for news. It may say how many files the list of sessions has."""
     feed = '<link rel="alternate" type="application/atom+xml" title="Regressions" href="feed.xml">\n'
-    told = {"live": ' data-live="1"' if live else "", "shards": f' data-shards="{shards}"' if shards else ""}
-    return _PAGE.format(policy=POLICY, feed=feed, **told).encode()
+    data = {"live": ' data-live="1"' if live else "", "shards": f' data-shards="{shards}"' if shards else ""}
+    return _PAGE.format(policy=POLICY, feed=feed, **data).encode()
 
 
 @cache

@@ -1,7 +1,6 @@
 """NVIDIA GPUs: by NVML where the package for it is installed, else by the program that comes with the driver."""
 
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,8 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from paceline.doctor.installed import pip_line
-from paceline.doctor.machine import Machine
-from paceline.doctor.remarks import Remark, remark
+from paceline.doctor.machine import Machine, Remark, answer_of, remark
 from paceline.report.format import size
 from paceline.run import gpu
 
@@ -23,7 +21,7 @@ _SLOWED = 0x20 | 0x40 | 0x80 | 0x8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One GPU; None is what it does not tell."""
+    """One GPU; None is what it does not say."""
 
     index: int
     name: str
@@ -37,21 +35,16 @@ def look(machine: Machine) -> Iterator[Remark]:
     driver = machine.read("proc/driver/nvidia/version").partition("\n")[0]
     program = shutil.which("nvidia-smi", path=machine.environ.get("PATH", ""))
     found = list(_by_nvml(gpu.nvml())) or (list(_by_program(program)) if program else [])
-    if not found:
-        yield _none(driver, program)
-        return
-    if find_spec("pynvml") is None:
+    if not found and (driver or program):
+        meaning = "there is a driver, but no GPU answers"
+        yield remark("GPUs", "warn", "none", meaning, "nvidia-smi; in a container: docker run --gpus all …")
+    elif not found:
+        yield remark("GPUs", "ok", "none", "no NVIDIA driver here")
+    elif find_spec("pynvml") is None:
         meaning = "sessions record no metrics of the GPUs without it"
         yield remark("gpu extra", "note", "not installed", meaning, pip_line("paceline[gpu]"))
     for one in found:
         yield from _judge(one)
-
-
-def _none(driver: str, program: str | None) -> Remark:
-    if driver or program:
-        meaning = "there is a driver, but no GPU answers"
-        return remark("GPUs", "warn", "none", meaning, "nvidia-smi; in a container: docker run --gpus all …")
-    return remark("GPUs", "ok", "none", "no NVIDIA driver here")
 
 
 def _judge(one: Gpu) -> Iterator[Remark]:
@@ -78,33 +71,24 @@ def _by_nvml(nvml: Any) -> Iterator[Gpu]:
 
 
 def _ask(nvml: Any, index: int, handle: Any) -> Gpu:
-    told: dict[str, Any] = {"name": "unknown"}
+    facts: dict[str, Any] = {"name": "unknown"}
     with suppress(nvml.NVMLError):
         name = nvml.nvmlDeviceGetName(handle)
-        told["name"] = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
+        facts["name"] = name.decode(errors="replace") if isinstance(name, bytes) else str(name)
     with suppress(nvml.NVMLError):
-        told["memory_bytes"] = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
+        facts["memory_bytes"] = int(nvml.nvmlDeviceGetMemoryInfo(handle).total)
     with suppress(nvml.NVMLError):
-        told["utilization_pct"] = int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
+        facts["utilization_pct"] = int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu)
     with suppress(nvml.NVMLError):
-        told["is_persistent"] = bool(nvml.nvmlDeviceGetPersistenceMode(handle))
+        facts["is_persistent"] = bool(nvml.nvmlDeviceGetPersistenceMode(handle))
     with suppress(nvml.NVMLError):
-        told["slowed"] = int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)) & _SLOWED
-    return Gpu(index=index, **told)
+        facts["slowed"] = int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)) & _SLOWED
+    return Gpu(index=index, **facts)
 
 
 def _by_program(program: str) -> Iterator[Gpu]:
-    try:
-        done = subprocess.run(
-            [program, f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"],
-            capture_output=True,
-            stdin=subprocess.DEVNULL,
-            timeout=ANSWER_S,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return
-    for index, line in enumerate(done.stdout.decode(errors="replace").splitlines()):
+    command = [program, f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"]
+    for index, line in enumerate(answer_of(command, timeout_s=ANSWER_S).splitlines()):
         cells = [cell.strip() for cell in line.split(",")]
         if len(cells) == 4:
             name, memory_mib, utilization, persistence = cells

@@ -1,17 +1,21 @@
-"""The files in which a system tells about itself. One that is absent or closed to us tells nothing."""
+"""The files in which a system describes itself, and the remarks that are made of what they say."""
 
 import os
 import re
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
+
+Level = Literal["ok", "note", "warn", "fail"]
 
 ONLINE = "sys/devices/system/cpu/online"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """A root directory with `proc` and `sys` in it, and the variables."""
+    """A root directory with `proc` and `sys` in it, and the variables. A file that cannot be read says nothing."""
 
     root: Path = Path("/")
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -58,7 +62,7 @@ class Machine:
 
 
 def count_cpus(listed: str) -> int:
-    """How many are in a list such as `0-3,8`; none in what is no such list."""
+    """How many are in a list such as `0-3,8`; none in what is not such a list."""
     total = 0
     for part in filter(None, listed.replace(" ", "").split(",")):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
@@ -66,3 +70,36 @@ def count_cpus(listed: str) -> int:
             return 0
         total += int(match[2] or match[1]) - int(match[1]) + 1
     return max(0, total)
+
+
+def answer_of(command: Sequence[str], *, timeout_s: float) -> str:
+    """What a program prints; empty if it fails or takes too long."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, stdin=subprocess.DEVNULL, timeout=timeout_s, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return done.stdout.decode(errors="replace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remark:
+    """One thing that was looked at.
+
+    `note` is worth knowing, `warn` makes numbers worse or a feature unusable, `fail` keeps Paceline from working.
+    """
+
+    name: str
+    level: Level
+    value: str
+    meaning: str
+    fix: str
+
+
+def remark(name: str, level: Level, value: str, meaning: str, fix: str = "") -> Remark:
+    return Remark(name=name, level=level, value=value, meaning=meaning, fix=fix)
+
+
+def level_of(value: float, noted: float, high: float) -> Level:
+    return "warn" if value >= high else "note" if value >= noted else "ok"

@@ -1,4 +1,4 @@
-"""Where results, the history and caches are, whether they can be written, and how much room there is."""
+"""Where results, the history and caches are, whether they can be written, how much room there is, what is in them."""
 
 import os
 import shutil
@@ -7,10 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from paceline.doctor.machine import Machine
-from paceline.doctor.remarks import Remark, remark
+from paceline.doctor.machine import Machine, Remark, remark
+from paceline.errors import PacelineError
 from paceline.report.format import size
+
+if TYPE_CHECKING:
+    from paceline.history.urls import Target
 
 LITTLE_ROOM = 2 << 30
 FEW_INODES = 10_000
@@ -33,18 +37,15 @@ class Place:
 
 def look(machine: Machine, places: tuple[Place, ...]) -> Iterator[Remark]:
     for place in places:
-        if isinstance(place.where, str):
-            yield _stored(place, place.where)
-        else:
+        if isinstance(place.where, Path):
             yield from _directory(machine, place, place.where)
-
-
-def _stored(place: Place, url: str) -> Remark:
-    if find_spec("s3fs") is None and url.startswith("s3://"):
-        meaning = "an object store needs a package that is not installed"
-        return remark(place.name, "fail", url, meaning, "pip install 'paceline[s3]'")
-    meaning = "in an object store, which is not asked here: the command tries it"
-    return remark(place.name, "note", url, meaning, f"paceline list --results-dir {url}")
+        elif find_spec("s3fs") is None and place.where.startswith("s3://"):
+            meaning = "an object store needs a package that is not installed"
+            yield remark(place.name, "fail", place.where, meaning, "pip install 'paceline[s3]'")
+        else:
+            meaning = "in an object store, which is not asked here: the command tries it"
+            fix = f"paceline list --results-dir {place.where}"
+            yield remark(place.name, "note", place.where, meaning, fix)
 
 
 def _directory(machine: Machine, place: Place, path: Path) -> Iterator[Remark]:
@@ -88,12 +89,12 @@ def write_fault(directory: Path) -> str:
 
 def _room(directory: Path) -> tuple[int, int]:
     """Free bytes and files; plenty where the file system counts none."""
-    told = os.statvfs(directory)
-    return shutil.disk_usage(directory).free, told.f_favail if told.f_files else FEW_INODES
+    system = os.statvfs(directory)
+    return shutil.disk_usage(directory).free, system.f_favail if system.f_files else FEW_INODES
 
 
 def file_system(machine: Machine, path: Path) -> str:
-    """The kind of file system a path is on; empty where it is not told."""
+    """The kind of file system a path is on; empty where the system does not say."""
     best, kind = "", ""
     for line in machine.read("proc/self/mountinfo").splitlines():
         head, _, tail = line.partition(" - ")
@@ -102,3 +103,46 @@ def file_system(machine: Machine, path: Path) -> str:
             # Of two mounts in one place the later one is seen.
             best, kind = (mount, tail.split()[0]) if len(mount) >= len(best) else (best, kind)
     return kind
+
+
+def look_at_history(url: str) -> Iterator[Remark]:
+    """Whether its database opens, its schema, what is in it; it is only read. The first run makes one."""
+    from paceline.history.urls import parse_target
+
+    try:
+        target = parse_target(url)
+        if target.path is not None and not target.path.exists():
+            value = f"{target} is not there yet"
+            yield remark("database", "note", value, "the first run makes it", "paceline run")
+            return
+        yield from _contents(target)
+    except PacelineError as error:
+        what, _, fix = str(error).splitlines()[0].rpartition(": ")
+        meaning = "the history cannot be used, so nothing is remembered"
+        yield remark("database", "fail", what or fix, meaning, fix if what else "")
+
+
+def _contents(target: "Target") -> Iterator[Remark]:
+    # SQLAlchemy takes a quarter of a second to import.
+    from paceline.history.store.database import connect
+    from paceline.history.store.migrate import is_current, stored_revision
+    from paceline.history.store.schema import HEAD
+
+    database = connect(target, create=False, read_only=True)
+    try:
+        stored = stored_revision(database)
+        current = is_current(database)
+        yield remark("database", "ok", str(target), "opens")
+        if stored is None:
+            yield remark("schema", "note", "no tables yet", "the first run makes them", "paceline run")
+            return
+        meaning = "the newest" if current else f"brought to {HEAD} by the next command that writes"
+        yield remark("schema", "ok" if current else "note", stored, meaning)
+        with database.reading():
+            sessions, records = (
+                database.rows(f"SELECT count(*) FROM {table}")[0][0]  # noqa: S608 - names of our own
+                for table in ("session", "record")
+            )
+        yield remark("contents", "ok", f"{sessions:,} sessions, {records:,} records", "what is remembered")
+    finally:
+        database.close()

@@ -88,6 +88,11 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cells).rstrip()
 
 
+def count(number: int, noun: str) -> str:
+    """`1 case`, `2,000 cases`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def duration(seconds: float) -> str:
     """A time for a table: `420 ms`, `45.2 s`, `3m 12s`, `2h 05m`."""
     if not math.isfinite(seconds) or seconds < 0:

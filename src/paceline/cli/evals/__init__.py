@@ -2,16 +2,16 @@
 
 import click
 
-from paceline.cli.lazy_group import LazyGroup, apart
+from paceline.cli import LazyGroup
 
-# Name → module with a function of that name, one line of help. Listing them imports none.
+# Name → its module here, and one line of help.
 COMMANDS = {
-    "run": ("evals.run", "Run the evals of a suite; what was done before is not done again."),
-    "plan": ("evals.run", "Show the stubs of a suite, and which of them are done."),
-    "show": ("evals.show", "Show the results of an execution."),
-    "compare": ("evals.show", "Hold every attention against a baseline, on the same samples."),
-    "score": ("evals.show", "Score stored predictions once more; needs no GPU."),
-    "slots": ("evals.slots", "Show what the devices of a running execution do; add and remove some."),
+    "run": ("run", "Run the evals of a suite; what was done before is not done again."),
+    "plan": ("run", "Show the stubs of a suite, and which of them are done."),
+    "show": ("show", "Show the results of an execution."),
+    "compare": ("show", "Hold every attention against a baseline, on the same samples."),
+    "score": ("show", "Score stored predictions once more; needs no GPU."),
+    "slots": ("show", "Show what the devices of a running execution do; add and remove some."),
 }
 
 EPILOG = """\b
@@ -29,6 +29,11 @@ and the rest take it like any other. See docs/evals.md.
 """
 
 
-@click.group("evals", cls=LazyGroup, sources=apart(COMMANDS), epilog=EPILOG)
+@click.group(
+    "evals",
+    cls=LazyGroup,
+    listing={name: (f"evals.{module}.{name}_command", line) for name, (module, line) in COMMANDS.items()},
+    epilog=EPILOG,
+)
 def command() -> None:
     """Evaluate models under several attentions on many benchmarks, on a pool of GPUs."""

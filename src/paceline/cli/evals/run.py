@@ -1,23 +1,26 @@
-"""`paceline evals run` and `paceline evals plan`."""
+"""`paceline evals run`, with what it shows meanwhile, and `paceline evals plan`."""
 
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import redirect_stdout
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from paceline.cli.inputs import DEFAULT_CONFIG
-from paceline.cli.masking import masked_errors
-from paceline.cli.output import write
+from paceline.cli.inputs import DEFAULT_CONFIG, add_options, masked_errors
+from paceline.cli.output import is_terminal, write, write_json, write_lines
 from paceline.errors import PacelineError
+from paceline.model import Case, Plan, Record, Report, Status
+from paceline.report.format import aligned, clock, duration, measured, visible
 
 if TYPE_CHECKING:
-    from paceline.model import Report
+    from paceline.evals.progress import ExecutionProgress
     from paceline.session.request import Request
 
+_REFRESHES_A_SECOND = 4
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 RUN_EPILOG = """\b
@@ -61,9 +64,7 @@ def _inputs(function: _Function) -> _Function:
             help="Where results lie. [default: the suite's, else benchmark_results]",
         ),
     )
-    for option in reversed(options):
-        function = option(function)
-    return function
+    return add_options(function, options)
 
 
 @click.command("run", epilog=RUN_EPILOG)
@@ -83,39 +84,26 @@ def run_command(*, as_json: bool, quiet: bool, no_history: bool, **options: Any)
 
     Exit code 0: all stubs have results; 1: some failed; 2: the suite is wrong; 130: interrupted.
     """
-    request = _request(history=not no_history, **options)
-    with masked_errors(request.configs):
-        report, summary = _run(request, as_json=as_json, quiet=quiet)
-    if as_json:
-        from paceline.record.codec import dump
-
-        write(dump(summary, pretty=True).decode() + "\n")
-    else:
-        write(f"{_last_line(summary)}; {report.plan.directory}\n")
-    return report.exit_code
-
-
-def _run(request: "Request", *, as_json: bool, quiet: bool) -> "tuple[Report, Mapping[str, Any]]":
-    """The report of the session, and the summary that the execution wrote."""
-    from paceline.cli.evals.view import ViewListener, open_view
     from paceline.evals.stored import read_summary
     from paceline.session.session import run
 
+    request = _request(history=not no_history, **options)
     with (
+        masked_errors(request.configs),
         redirect_stdout(sys.stderr if as_json else sys.stdout),
         open_view(quiet=quiet, as_json=as_json) as view,
     ):
         shown = replace(request, evals=replace(request.evals, on_progress=view.progress))
-        report = run(_evals_only(shown), ViewListener(view))
-    return report, read_summary(report.plan.directory)
-
-
-def _last_line(summary: Mapping[str, Any]) -> str:
-    from paceline.report.format import duration
-
+        report = run(_evals_only(shown), view)
+    summary = read_summary(report.plan.directory)
+    if as_json:
+        write_json(summary)
+        return report.exit_code
     names = ("completed", "skipped", "failed", "cancelled")
-    parts = ", ".join(f"{summary[name]} {name}" for name in names if summary[name])
-    return f"{summary['total']} stubs: {parts} in {duration(summary['execution_time'])}"
+    counts = ", ".join(f"{summary[name]} {name}" for name in names if summary[name])
+    text = f"{summary['total']} stubs: {counts} in {duration(summary['execution_time'])}"
+    write(f"{text}; {report.plan.directory}\n")
+    return report.exit_code
 
 
 @click.command("plan", epilog=PLAN_EPILOG)
@@ -124,8 +112,6 @@ def _last_line(summary: Mapping[str, Any]) -> str:
 def plan_command(*, as_json: bool, **options: Any) -> int:
     """Show the stubs of a suite, where their results lie, and which of them are done; nothing is started."""
     from paceline.evals.stored import state_of
-    from paceline.record.codec import dump
-    from paceline.report.format import aligned, visible
     from paceline.session.request import load_config, prepare, suite_executors
 
     request = _request(**options)
@@ -140,11 +126,9 @@ def plan_command(*, as_json: bool, **options: Any) -> int:
             {"name": stub.name, "state": state, "key": stub.key, "directory": stub.result_dir}
             for stub, state in zip(stubs, states, strict=True)
         ]
-        write(dump(rows, pretty=True).decode() + "\n")
+        write_json(rows)
         return 0
-    lines = [(state, visible(stub.name)) for stub, state in zip(stubs, states, strict=True)]
-    for line in aligned(lines):
-        write(f"{line}\n")
+    write_lines(aligned([(state, visible(stub.name)) for stub, state in zip(stubs, states, strict=True)]))
     write(f"{len(stubs)} stubs, {states.count('done')} done\n")
     return 0
 
@@ -182,3 +166,106 @@ def _evals_only(request: "Request") -> "Request":
     root = Path(request.evals.base_result_dir or (section.base_result_dir if section else ".")).absolute()
     options = replace(request.evals, alone=True)
     return replace(request, results_dir=root, session_name=new_name(root), evals=options)
+
+
+class View:
+    """Listens to a session and prints a line for each stub that ended; if quiet, only for those that failed."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+
+    def print(self, line: str) -> None:
+        write(f"{line}\n")
+        sys.stdout.flush()
+
+    def progress(self, progress: "ExecutionProgress") -> None:
+        """The lines of ended stubs show it."""
+
+    def session_started(self, plan: Plan, kept: int) -> None:
+        """The stubs' lines show it."""
+
+    def case_started(
+        self, case: Case, command: Sequence[str], entry_dir: Path, tail: Callable[[int], list[str]]
+    ) -> None:
+        """The devices show what runs."""
+
+    def run_started(self, case: Case, label: str) -> None:
+        """A stub runs once."""
+
+    def case_finished(self, record: Record, entry_dir: Path) -> None:
+        if not (self._quiet and record.status.ok):
+            self.print(record_line(record))
+
+    def note(self, text: str) -> None:
+        self.print(f"note: {visible(text)}")
+
+    def session_finished(self, report: Report, session_dir: Path | str) -> None:
+        for finding in report.findings:
+            if finding.fails:
+                self.note(finding.message)
+
+
+class LiveView(View):
+    """The same lines, and below them the devices with what they do."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        super().__init__(quiet=quiet)
+        self._console = Console(highlight=False, markup=False, emoji=False)
+        self._live = Live(console=self._console, auto_refresh=False, transient=True)
+        self._drawn_at = 0.0
+
+    def __enter__(self) -> "LiveView":
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def print(self, line: str) -> None:
+        self._console.print(line, soft_wrap=True)
+
+    def progress(self, progress: "ExecutionProgress") -> None:
+        from rich.text import Text
+
+        now = time.monotonic()
+        if now - self._drawn_at >= 1 / _REFRESHES_A_SECOND:
+            self._drawn_at = now
+            self._live.update(Text("\n".join(progress_lines(progress)), no_wrap=True), refresh=True)
+
+
+@contextmanager
+def open_view(*, quiet: bool, as_json: bool) -> Iterator[View]:
+    """The view that fits standard output; plain lines where it is not a terminal."""
+    if as_json or not is_terminal():
+        yield View(quiet=quiet or as_json)
+        return
+    with LiveView(quiet=quiet) as view:
+        yield view
+
+
+def record_line(record: Record) -> str:
+    """How a stub ended, in a line."""
+    names = [
+        name for name in record.metrics if name not in ("exec_time_s", "generate_s", "peak_memory_bytes")
+    ]
+    numbers = "  ".join(measured(name, record.metrics[name]) for name in names[:3])
+    word = "passed" if record.status is Status.PASSED else record.status.value
+    tail = numbers if record.status.ok else visible(record.reason)
+    return f"{word:<11} {visible(record.case.name)}  {duration(record.exec_time_s)}  {tail}".rstrip()
+
+
+def progress_lines(progress: "ExecutionProgress") -> list[str]:
+    """How far the execution is, and what each device does."""
+    left = "" if progress.eta_s is None else f", about {clock(progress.eta_s)} left"
+    failed = f", {progress.failed_stubs} failed" if progress.failed_stubs else ""
+    head = (
+        f"{progress.ended_stubs} of {progress.total_stubs} stubs{failed}, {clock(progress.elapsed_s)}{left}"
+    )
+    devices = [
+        f"  {device}: {visible(text)}"
+        for device, text in sorted(progress.current_executions.items(), key=str)
+    ]
+    return [head, *devices]

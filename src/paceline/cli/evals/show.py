@@ -1,4 +1,4 @@
-"""`paceline evals show`, `compare` and `score`: results on disk."""
+"""`paceline evals show`, `compare`, `score` and `slots`: executions on disk."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.cli.output import write
+from paceline.cli.output import write, write_json, write_lines
 
 if TYPE_CHECKING:
     from paceline.evals.comparison import Comparison
-
-DEFAULT_RESULTS = "benchmark_results"
 
 SHOW_EPILOG = """\b
 Examples:
@@ -39,7 +37,19 @@ Examples:
   paceline evals score benchmark_results/*/*/longbench_*
 """
 
-_place = click.argument("place", default=DEFAULT_RESULTS, type=click.Path(path_type=Path))
+SLOTS_EPILOG = """\b
+Examples:
+  paceline evals slots                           what the devices of the newest execution do
+  paceline evals slots benchmark_results --add 2 --add 3
+  paceline evals slots benchmark_results --remove 0
+  paceline evals slots --json
+
+\b
+A device that is removed finishes the stubs it is at. Devices that are added count against the same
+--max-concurrent-runs. The memory and use of GPUs over time are in the execution's gpustats.csv.
+"""
+
+_place = click.argument("place", default="benchmark_results", type=click.Path(path_type=Path))
 
 
 @click.command("show", epilog=SHOW_EPILOG)
@@ -48,37 +58,27 @@ _place = click.argument("place", default=DEFAULT_RESULTS, type=click.Path(path_t
 def show_command(place: Path, as_json: bool) -> int:
     """Show the results of an execution: a PLACE is its directory, or a results directory with some."""
     from paceline.evals.stored import find_execution, read_summary
-    from paceline.record.codec import dump
     from paceline.report.format import aligned
 
     execution = find_execution(place)
     summary = read_summary(execution)
     if as_json:
-        write(dump(summary, pretty=True).decode() + "\n")
+        write_json(summary)
         return 0
     rows: list[tuple[str, ...]] = [("model", "attention", "benchmark", "metric", "score", "density", "")]
-    rows += [_result_row(result) for result in summary["results"]]
-    rows += [_failure_row(failure) for failure in summary["failures"]]
-    for line in aligned(rows):
-        write(f"{line}\n")
+    for entry in (*summary["results"], *summary["failures"]):
+        task = f"{entry['benchmark']}_{entry['subset']}" if entry["subset"] else str(entry["benchmark"])
+        names = (str(entry["model"]), str(entry["attention"]), task)
+        if "error_type" in entry:
+            rows.append((*names, "", "failed", "", f"{entry['error_type']}: {entry['error_message']}"))
+        else:
+            density = "" if entry["density"] is None else f"{entry['density']:.3f}"
+            before = "" if entry["state"] == "completed" else "before"
+            rows.append((*names, str(entry["primary"]), f"{entry['score']:.4g}", density, before))
+    write_lines(aligned(rows))
     counts = ", ".join(f"{summary[name]} {name}" for name in ("completed", "skipped", "failed", "cancelled"))
     write(f"{execution.name}: {summary['total']} stubs: {counts}\n")
     return 0
-
-
-def _task(entry: Mapping[str, Any]) -> str:
-    return f"{entry['benchmark']}_{entry['subset']}" if entry["subset"] else str(entry["benchmark"])
-
-
-def _result_row(result: Mapping[str, Any]) -> tuple[str, ...]:
-    density = "" if result["density"] is None else f"{result['density']:.3f}"
-    names = (str(result["model"]), str(result["attention"]), _task(result), str(result["primary"]))
-    return (*names, f"{result['score']:.4g}", density, "" if result["state"] == "completed" else "before")
-
-
-def _failure_row(failure: Mapping[str, Any]) -> tuple[str, ...]:
-    text = f"{failure['error_type']}: {failure['error_message']}"
-    return (str(failure["model"]), str(failure["attention"]), _task(failure), "", "failed", "", text)
 
 
 @click.command("compare", epilog=COMPARE_EPILOG)
@@ -91,7 +91,6 @@ def compare_command(place: Path, baseline: str, as_json: bool) -> int:
     """Hold every attention of an execution against a baseline, on the same samples, and show what each costs."""
     from paceline.evals.comparison import compare
     from paceline.evals.stored import find_execution, read_results
-    from paceline.record.codec import dump
 
     comparison = compare(read_results(find_execution(place)), baseline=baseline)
     if as_json:
@@ -100,7 +99,7 @@ def compare_command(place: Path, baseline: str, as_json: bool) -> int:
             "pareto": [asdict(point) for point in comparison.pareto],
             "missing": comparison.missing,
         }
-        write(dump(data, pretty=True).decode() + "\n")
+        write_json(data)
     else:
         _print(comparison, baseline)
     return 1 if comparison.has_worse else 0
@@ -119,10 +118,10 @@ def _print(comparison: "Comparison", baseline: str) -> None:
     for point in sorted(comparison.pareto, key=lambda point: (point.model, point.density)):
         front = "*" if point.on_front else ""
         points.append((front, point.model, point.attention, f"{point.quality:.3f}", f"{point.density:.3f}"))
-    for line in (*aligned(rows), "", *aligned(points)):
-        write(f"{line}\n")
-    for name in comparison.missing:
-        write(f"not compared: {name} has no counterpart under the same conditions\n")
+    missing = [
+        f"not compared: {name} has no counterpart under the same conditions" for name in comparison.missing
+    ]
+    write_lines([*aligned(rows), "", *aligned(points), *missing])
 
 
 @click.command("score", epilog=SCORE_EPILOG)
@@ -136,3 +135,41 @@ def score_command(directories: tuple[Path, ...], data_dir: str | None) -> int:
         metrics = score_again(directory, data_dir=data_dir)
         write(f"{directory}: {metrics['primary']} {metrics['overall_score']:.4g}\n")
     return 0
+
+
+@click.command("slots", epilog=SLOTS_EPILOG)
+@_place
+@click.option("--add", metavar="ID", multiple=True, help="Use this device from now on; repeatable.")
+@click.option("--remove", metavar="ID", multiple=True, help="Give this device no more work; repeatable.")
+@click.option("--json", "as_json", is_flag=True, help="Print the devices as JSON.")
+def slots_command(place: Path, add: tuple[str, ...], remove: tuple[str, ...], as_json: bool) -> int:
+    """Show what the devices of the running execution at PLACE do; add and remove some."""
+    from paceline.evals.slots import ask, read_slots
+    from paceline.evals.stored import find_execution
+    from paceline.report.format import aligned
+
+    execution = find_execution(place, finished=False)
+    if add or remove:
+        ask(execution, "add", add)
+        ask(execution, "remove", remove)
+        write(f"asked {execution.name} for it\n")
+        return 0
+    devices = read_slots(execution)
+    if as_json:
+        write_json(devices)
+    else:
+        write_lines(aligned([("device", "memory given", "workers"), *map(_device_row, devices)]))
+    return 0
+
+
+def _device_row(device: Mapping[str, Any]) -> tuple[str, str, str]:
+    gib = 1 << 30
+    total = device["memory_bytes"]
+    memory = f"{device['memory_given_bytes'] / gib:.1f}" + (f" of {total / gib:.1f} GiB" if total else " GiB")
+    busy = [
+        f"{worker['stub']} ({worker['known']}/{worker['total']})"
+        for worker in device["workers"]
+        if worker["stub"]
+    ]
+    name = f"{device['device']} (leaving)" if device["removing"] else str(device["device"])
+    return name, memory, "; ".join(busy) or "idle"

@@ -2,21 +2,21 @@
 
 import click
 
-from paceline.cli.lazy_group import LazyGroup, apart
+from paceline.cli import LazyGroup
 
-# Name → module with a function of that name, one line of help. Listing them imports none.
+# Name → its module here, and one line of help.
 COMMANDS = {
-    "list": ("history.show", "List the cases in the history, or its sessions."),
-    "log": ("history.log", "Show how a metric of a case went, with a sparkline."),
-    "import": ("history.add", "Add sessions, databases and other tools' results."),
-    "merge": ("history.add", "Join databases, such as those of CI jobs."),
-    "alias": ("history.edit", "Let what was recorded under an old name belong to a new one."),
-    "reset": ("history.edit", "Begin a new epoch of a case: its numbers mean something else from now on."),
-    "prune": ("history.edit", "Remove old sessions."),
-    "export": ("history.show", "Write measurements to a CSV, JSON or Parquet file."),
-    "query": ("history.show", "Ask in SQL; nothing can be changed."),
-    "pull": ("history.remote", "Add what a database in an object store has to the one here."),
-    "push": ("history.remote", "Add what the database here has to one in an object store."),
+    "list": ("show", "List the cases in the history, or its sessions."),
+    "log": ("log", "Show how a metric of a case went, with a sparkline."),
+    "import": ("add", "Add sessions, databases and other tools' results."),
+    "merge": ("add", "Join databases, such as those of CI jobs."),
+    "alias": ("edit", "Let what was recorded under an old name belong to a new one."),
+    "reset": ("edit", "Begin a new epoch of a case: its numbers mean something else from now on."),
+    "prune": ("edit", "Remove old sessions."),
+    "export": ("show", "Write measurements to a CSV, JSON or Parquet file."),
+    "query": ("show", "Ask in SQL; nothing can be changed."),
+    "pull": ("add", "Add what a database in an object store has to the one here."),
+    "push": ("add", "Add what the database here has to one in an object store."),
 }
 
 EPILOG = """\b
@@ -33,6 +33,11 @@ a file of SQLite, or postgresql://USER@HOST/DATABASE. 'paceline run' records int
 """
 
 
-@click.group("history", cls=LazyGroup, sources=apart(COMMANDS), epilog=EPILOG)
+@click.group(
+    "history",
+    cls=LazyGroup,
+    listing={name: (f"history.{module}.{name}_command", line) for name, (module, line) in COMMANDS.items()},
+    epilog=EPILOG,
+)
 def command() -> None:
     """Look at the results of all sessions, and keep their database."""

@@ -1,4 +1,4 @@
-"""`paceline history import` and `merge`: results from elsewhere."""
+"""`paceline history import`, `merge`, `pull` and `push`: results from elsewhere, and one database for many jobs."""
 
 import json
 from pathlib import Path
@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from paceline.cli.history.db import count, db_option, json_option, open_database
+from paceline.cli.database import db_option, find_database, json_option, open_database
 from paceline.cli.output import write
-from paceline.report.format import visible
+from paceline.report.format import count, visible
 
 if TYPE_CHECKING:
     from paceline.errors import HistoryError
-    from paceline.history import Added, Store
-    from paceline.history.importers import OnProblem
+    from paceline.history import Added
+    from paceline.history.remote import Transferred
 
 _IMPORT_EPILOG = """\b
 Examples:
@@ -32,6 +32,20 @@ Examples:
 
 \b
 The order does not matter, and merging again changes nothing. The databases merged from are left as they are.
+"""
+_PULL_EPILOG = """\b
+Examples:
+  paceline history pull s3://bench/benchmark.db
+  paceline history pull s3://bench/benchmark.db --db all.db
+"""
+_PUSH_EPILOG = """\b
+Examples:
+  paceline history push s3://bench/benchmark.db
+  paceline history push /shared/benchmark.db --db job-1.db
+
+\b
+What is there is read, joined with the database here, and written back; if another job wrote meanwhile, its results are
+read and joined, too. Credentials are those that the store's own tools use, such as AWS_ACCESS_KEY_ID.
 """
 
 
@@ -52,34 +66,26 @@ def import_command(
 ) -> int:
     """Add the sessions, databases or files of other tools at each PATH to the history."""
     from paceline.history import Added
-    from paceline.history.importers import check
+    from paceline.history.importers import check, is_database, read
 
     for path in paths:
         check(path, format_)  # before a database is made for what is not there
     total = Added()
     problems: list[str] = []
 
-    def tell(problem: "HistoryError") -> None:
+    def warn(problem: "HistoryError") -> None:
         problems.append(str(problem))
         click.echo(f"paceline: {visible(str(problem))}", err=True)
 
     with open_database(db, create=True) as store:
         for path in paths:
-            total += _import_one(store, path, format_, revision, tell)
-        _tell_added(total, str(store.database.target), as_json=as_json, problems=problems)
+            if format_ == "auto" and path.is_file() and is_database(path):
+                total += store.merge_from(path)
+                continue
+            for batch in read(path, format_, revision=revision, on_problem=warn):
+                total += store.add(batch.session, batch.environment, batch.records)
+        _print_added(total, str(store.database.target), as_json=as_json, problems=problems)
     return 1 if problems else 0
-
-
-def _import_one(store: "Store", path: Path, format_: str, revision: str, tell: "OnProblem") -> "Added":
-    from paceline.history import Added
-    from paceline.history.importers import is_database, read
-
-    if format_ == "auto" and path.is_file() and is_database(path):
-        return store.merge_from(path)
-    total = Added()
-    for batch in read(path, format_, revision=revision, on_problem=tell):
-        total += store.add(batch.session, batch.environment, batch.records)
-    return total
 
 
 @click.command("merge", epilog=_MERGE_EPILOG)
@@ -94,15 +100,53 @@ def merge_command(into: str, sources: tuple[str, ...], as_json: bool) -> None:
     with open_store(into) as store:
         for source in sources:
             total += store.merge_from(source)
-        _tell_added(total, str(store.database.target), as_json=as_json)
+        _print_added(total, str(store.database.target), as_json=as_json)
 
 
-def _tell_added(added: "Added", target: str, *, as_json: bool, problems: list[str] | None = None) -> None:
+@click.command("pull", epilog=_PULL_EPILOG)
+@click.argument("remote", metavar="URL")
+@db_option
+@json_option
+def pull_command(remote: str, db: str | None, as_json: bool) -> None:
+    """Add all that the database at URL has to the one here, which is created if there is none."""
+    from paceline.history.remote import pull
+
+    local = find_database(db)
+    _print_transferred(pull(remote, local), local, as_json=as_json)
+
+
+@click.command("push", epilog=_PUSH_EPILOG)
+@click.argument("remote", metavar="URL")
+@db_option
+@json_option
+def push_command(remote: str, db: str | None, as_json: bool) -> None:
+    """Add all that the database here has to the one at URL, which is created if there is none."""
+    from paceline.history.remote import push
+
+    _print_transferred(push(find_database(db), remote), remote, as_json=as_json)
+
+
+def _print_added(added: "Added", target: str, *, as_json: bool, problems: list[str] | None = None) -> None:
     if as_json:
-        told = {"records": added.records, "samples": added.samples, "known": added.known}
-        write(json.dumps({"database": target, **told, "problems": problems or []}) + "\n")
+        write(json.dumps({"database": target, **_counts(added), "problems": problems or []}) + "\n")
         return
     were = "was" if added.known == 1 else "were"
     known = f"; {added.known:,} {were} there already" if added.known else ""
-    new = f"{count(added.records, 'record')} with {count(added.samples, 'sample')}"
-    write(f"{visible(target)}: {new} added{known}\n")
+    write(f"{visible(target)}: {_new(added)}{known}\n")
+
+
+def _print_transferred(transferred: "Transferred", target: str, *, as_json: bool) -> None:
+    conflicts = transferred.conflicts
+    if as_json:
+        write(json.dumps({**_counts(transferred.added), "conflicts": conflicts}) + "\n")
+        return
+    again = f"; another job wrote meanwhile, {count(conflicts, 'time')}" if conflicts else ""
+    write(f"{visible(target)}: {_new(transferred.added)}{again}\n")
+
+
+def _counts(added: "Added") -> dict[str, int]:
+    return {"records": added.records, "samples": added.samples, "known": added.known}
+
+
+def _new(added: "Added") -> str:
+    return f"{count(added.records, 'record')} with {count(added.samples, 'sample')} added"

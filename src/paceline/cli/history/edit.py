@@ -1,16 +1,14 @@
 """`paceline history alias`, `reset` and `prune`: what people tell the history."""
 
 import json
-import re
-from datetime import UTC, datetime, timedelta
 
 import click
 
-from paceline.cli.completing import complete_case
-from paceline.cli.history.db import count, db_option, find_cases, json_option, open_database
+from paceline.cli.completion import complete_case
+from paceline.cli.database import db_option, find_cases, json_option, open_database, time_of
 from paceline.cli.output import write
 from paceline.errors import HistoryError
-from paceline.report.format import visible
+from paceline.report.format import count, visible
 
 _ALIAS_EPILOG = """\b
 Examples:
@@ -32,8 +30,6 @@ Examples:
 \b
 The sessions' files stay; importing or merging them again brings them back.
 """
-_AGE = re.compile(r"(\d+)([dwmy])")
-_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 
 
 @click.command("alias", epilog=_ALIAS_EPILOG)
@@ -95,34 +91,11 @@ def prune_command(
             store.vacuum()
     names = [session.name for session in pruned.sessions]
     if as_json:
-        told = {"sessions": names, "records": pruned.records, "samples": pruned.samples, "dry_run": dry_run}
-        write(json.dumps(told) + "\n")
+        data = {"sessions": names, "records": pruned.records, "samples": pruned.samples, "dry_run": dry_run}
+        write(json.dumps(data) + "\n")
         return
     for name in names:
         write(f"{visible(name)}\n")
     would = "would be removed" if dry_run else "removed"
     inside = f"{count(pruned.records, 'record')} and {count(pruned.samples, 'sample')}"
     write(f"{count(len(names), 'session')} with {inside} {would}\n")
-
-
-def time_of(text: str) -> str:
-    """A time as it is, or as many days, weeks, months or years ago."""
-    age = _AGE.fullmatch(text)
-    if age is None:
-        return text
-    try:
-        return (datetime.now(UTC) - timedelta(days=int(age[1]) * _DAYS[age[2]])).isoformat()
-    except OverflowError:
-        raise HistoryError(f"{text!r} is longer ago than there are dates") from None
-
-
-def moment_of(since: str | None) -> str:
-    """The time of --since as the history stores times; empty without one."""
-    from paceline.history.store.entries import utc
-
-    if since is None:
-        return ""
-    found = utc(time_of(since))
-    if not found:
-        raise HistoryError(f"{since!r} is no time: write it like 2026-11-16, or 7d for a week ago")
-    return found

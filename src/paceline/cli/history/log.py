@@ -1,6 +1,5 @@
 """`paceline history log`: how a metric of a case went."""
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -8,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.cli.completing import complete_case, complete_metric
-from paceline.cli.history.db import db_option, find_cases, json_option, open_database
-from paceline.cli.history.edit import moment_of
-from paceline.cli.output import write
+from paceline.cli.completion import complete_case, complete_metric
+from paceline.cli.database import db_option, find_cases, json_option, moment_of, open_database
+from paceline.cli.output import write_json, write_lines
 from paceline.errors import HistoryError
 from paceline.report.format import aligned, quantity, spelled_for, unit_beside, visible
 
@@ -52,25 +50,19 @@ def log_command(
         metrics = None if metric is None else [metric]
         found = list(store.iter_series(cases=cases, metrics=metrics, since=moment_of(since), all_epochs=True))
         if not found:
-            raise HistoryError(_nothing(store, cases, metric, since))
+            metrics_there = ", ".join(store.metrics(cases[0])) or "none"
+            what = f"{metric or 'any metric'} in {cases[0]}{f' since {since}' if since else ''}"
+            raise HistoryError(f"no numbers of {what}; its metrics are: {metrics_there}")
         if as_json:
-            write(json.dumps([_series_json(series) for series in found], indent=2) + "\n")
-            return
-        lines = _summary(found) if metric is None else _table(store, found, last)
-        for line in lines:
-            write(f"{spelled_for(sys.stdout.encoding, line)}\n")
-
-
-def _nothing(store: "Store", cases: Sequence[str], metric: str | None, since: str | None) -> str:
-    known = ", ".join(store.metrics(cases[0])) or "none"
-    when = f" since {since}" if since else ""
-    return f"no numbers of {metric or 'any metric'} in {cases[0]}{when}; its metrics are: {known}"
+            write_json([_series_json(series) for series in found])
+        else:
+            write_lines(_summary(found) if metric is None else _table(store, found, last))
 
 
 def _kind(series: "Series") -> tuple[str, ...]:
     """What series of different epochs have in common."""
-    told = (series.case_key, series.metric, series.unit or "", series.version, series.variant or "")
-    return (*told, series.environment_class)
+    names = (series.case_key, series.metric, series.unit or "", series.version, series.variant or "")
+    return (*names, series.environment_class)
 
 
 def _summary(found: Sequence["Series"]) -> Iterator[str]:
@@ -79,8 +71,9 @@ def _summary(found: Sequence["Series"]) -> Iterator[str]:
         newest = list(group)[-1]
         last = newest.points[-1]
         value = quantity(last.value, unit_beside(newest.metric, newest.unit))
-        told = (visible(newest.case_key), visible(newest.metric), value, _change(newest.points, -1))
-        rows.append((*told, sparkline(newest.values)))
+        change = _change(newest.points, len(newest.points) - 1)
+        names = (visible(newest.case_key), visible(newest.metric))
+        rows.append((*names, value, change, sparkline(newest.values)))
     yield from aligned([("case", "metric", "last", "change", ""), *rows])
 
 
@@ -99,8 +92,8 @@ def _table(store: "Store", found: Sequence["Series"], last: int) -> Iterator[str
 def _title(series: "Series") -> str:
     better = {"lower": "lower is better", "higher": "higher is better"}.get(series.direction or "", "")
     version = f"version {series.version}" if series.version != "1" else ""
-    told = (version, series.variant or "", better, f"machines {series.environment_class or 'unknown'}")
-    return f"{visible(series.case_key)} {visible(series.metric)} ({', '.join(filter(None, told))})"
+    facts = (version, series.variant or "", better, f"machines {series.environment_class or 'unknown'}")
+    return f"{visible(series.case_key)} {visible(series.metric)} ({', '.join(filter(None, facts))})"
 
 
 def _rows(series: "Series", resets: dict[str, str]) -> Iterator[tuple[str, ...]]:
@@ -110,24 +103,20 @@ def _rows(series: "Series", resets: dict[str, str]) -> Iterator[tuple[str, ...]]
         notes += [point.status.replace("_", " ")] if point.status != "passed" else []
         source = series.points[index - 1].source_hash if index else point.source_hash
         notes += ["source changed"] if source != point.source_hash else []
+        value = quantity(point.value, unit_beside(series.metric, series.unit))
+        value += f" (of {len(point.samples)})" if len(point.samples) > 1 else ""
         yield (
             *(point.time[:16].replace("T", " "), point.revision[:10], visible(point.session)),
-            *(_value(series, point), _change(series.points, index), ", ".join(notes)),
+            *(value, _change(series.points, index), ", ".join(notes)),
         )
-
-
-def _value(series: "Series", point: "Point") -> str:
-    count = f" (of {len(point.samples)})" if len(point.samples) > 1 else ""
-    return quantity(point.value, unit_beside(series.metric, series.unit)) + count
 
 
 def _change(points: Sequence["Point"], index: int) -> str:
     """How much a value differs from the one before it."""
-    position = index % len(points)
-    before = points[position - 1].value if position else 0.0
+    before = points[index - 1].value if index else 0.0
     if not before:
         return ""
-    change = (points[position].value - before) / abs(before)
+    change = (points[index].value - before) / abs(before)
     return f"{change:+.1%}" if abs(change) < 10 else f"{change:+.0e}"
 
 
@@ -135,20 +124,12 @@ def sparkline(values: Sequence[float]) -> str:
     """The last values as bars, the lowest of them the smallest."""
     shown = values[-_WIDTH:]
     low, high = min(shown), max(shown)
-    bars = _BARS if _can_print(_BARS) else _PLAIN_BARS
+    bars = _BARS if spelled_for(sys.stdout.encoding, _BARS) == _BARS else _PLAIN_BARS
     if high == low:
         return bars[3] * len(shown)
     # Halves first: the difference of two large numbers of unlike sign may be no number any more.
     span = high / 2 - low / 2
     return "".join(bars[min(7, int((value / 2 - low / 2) / span * 8))] for value in shown)
-
-
-def _can_print(text: str) -> bool:
-    try:
-        text.encode(sys.stdout.encoding or "utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _series_json(series: "Series") -> dict[str, Any]:

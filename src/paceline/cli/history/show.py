@@ -1,26 +1,23 @@
 """`paceline history list`, `export` and `query`: what is in the database."""
 
-import json
 import sys
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from paceline.cli.completing import complete_case
-from paceline.cli.history.db import (
+from paceline.cli.completion import complete_case
+from paceline.cli.database import (
     case_option,
-    count,
     db_option,
     find_cases,
     json_option,
     metric_option,
+    moment_of,
     open_database,
 )
-from paceline.cli.history.edit import moment_of
-from paceline.cli.output import write, write_bytes
-from paceline.report.format import aligned, visible
+from paceline.cli.output import write, write_bytes, write_json, write_lines
+from paceline.report.format import aligned, count, visible
 
 if TYPE_CHECKING:
     from paceline.history import Store
@@ -59,35 +56,33 @@ def list_command(pattern: str | None, sessions: bool, db: str | None, as_json: b
     if sessions and pattern:
         raise click.UsageError("PATTERN chooses cases, not --sessions")
     with open_database(db) as store:
-        rows = list(_session_rows(store) if sessions else _case_rows(store, pattern))
+        if sessions:
+            rows = _session_rows(store)
+        else:
+            wanted = None if pattern is None else set(find_cases(store, pattern))
+            rows = [
+                {"case": key, "records": records, "metrics": metrics, "last": last}
+                for key, records, metrics, last in store.case_counts()
+                if wanted is None or key in wanted
+            ]
         if as_json:
-            write(json.dumps(rows, indent=2) + "\n")
+            write_json(rows)
         elif rows:
             cells = [[visible(str(value)) for value in row.values()] for row in rows]
-            _print([[name.replace("_", " ") for name in rows[0]], *cells])
+            write_lines(aligned([[name.replace("_", " ") for name in rows[0]], *cells]))
         else:
             write(f"nothing in {store.database.target} yet\n")
 
 
-def _case_rows(store: "Store", pattern: str | None) -> Iterator[dict[str, Any]]:
-    wanted = None if pattern is None else set(find_cases(store, pattern))
-    for key, records, metrics, last in store.case_counts():
-        if wanted is None or key in wanted:
-            yield {"case": key, "records": records, "metrics": metrics, "last": last}
-
-
-def _session_rows(store: "Store") -> Iterator[dict[str, Any]]:
+def _session_rows(store: "Store") -> list[dict[str, Any]]:
     counts = store.record_counts()
-    for info in store.sessions():
-        yield {
+    return [
+        {
             **{"session": info.name, "started": info.started_at, "tool": info.tool},
             **{"records": counts.get(info.id, 0), "revision": info.revision[:10], "id": info.id},
         }
-
-
-def _print(rows: Sequence[Sequence[str]]) -> None:
-    for line in aligned(rows):
-        write(f"{line}\n")
+        for info in store.sessions()
+    ]
 
 
 @click.command("export", epilog=_EXPORT_EPILOG)
@@ -141,19 +136,10 @@ def query_command(sql: str, limit: int | None, timeout_s: float, db: str | None,
     """Print the answer to one SQL statement; '-' reads it from standard input. Nothing can be changed."""
     with open_database(db) as store:
         text = sys.stdin.read() if sql == "-" else sql
-        names, rows = store.query(text, timeout_s=timeout_s, limit=limit)
+        names, answer = store.query(text, timeout_s=timeout_s, limit=limit)
+    rows = [[value.hex() if isinstance(value, bytes) else value for value in row] for row in answer]
     if as_json:
-        from paceline.record.codec import dump
-
-        named = [dict(zip(names, map(_plain, row), strict=True)) for row in rows]
-        write_bytes(dump(named, pretty=True) + b"\n")
+        write_json([dict(zip(names, row, strict=True)) for row in rows])
     else:
-        _print([names, *([_cell(value) for value in row] for row in rows)])
-
-
-def _plain(value: Any) -> Any:
-    return value.hex() if isinstance(value, bytes) else value
-
-
-def _cell(value: Any) -> str:
-    return "" if value is None else visible(str(_plain(value)))
+        cells = [["" if value is None else visible(str(value)) for value in row] for row in rows]
+        write_lines(aligned([names, *cells]))

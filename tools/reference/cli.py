@@ -1,4 +1,4 @@
-"""Writes docs/cli.md from the commands themselves: `python -m paceline.cli.reference docs/cli.md`."""
+"""Writes docs/cli.md from the commands themselves: `python -m tools.reference.cli docs/cli.md`."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Writes docs/python-api.md from the sources: `python -m paceline.cli.python_reference docs/python-api.md`.
+"""Writes docs/python-api.md from the sources: `python -m tools.reference.python docs/python-api.md`.
 
 The sources are parsed, not imported: the page needs none of the optional packages and is the same on every Python.
 """
@@ -12,7 +12,7 @@ from inspect import cleandoc
 from pathlib import Path
 from textwrap import dedent, indent
 
-_SOURCE = Path(__file__).parents[2]
+_SOURCE = Path(__file__).parents[2] / "src"
 _INTRODUCTION = """\
 # Python
 
@@ -145,6 +145,9 @@ def _class_text(node: ast.ClassDef, source: Source) -> str:
 def _fields(node: ast.ClassDef) -> Iterator[str]:
     for one in node.body:
         if isinstance(one, ast.AnnAssign) and not ast.unparse(one.target).startswith("_"):
+            match one.annotation:
+                case ast.Subscript(value=ast.Name("Annotated"), slice=ast.Tuple([type_, *_])):
+                    one.annotation = type_  # the rest is for the JSON Schema
             text = _QUOTED.sub(r"\1\2", ast.unparse(one).replace("'", '"'))
             yield _FACTORY.sub(r"\1()", text).replace("= dict()", "= {}")
         elif isinstance(one, ast.Assign) and not ast.unparse(one.targets[0]).startswith("_"):

@@ -1,18 +1,24 @@
-"""Which database the commands of `paceline history` mean, and opening it."""
+"""The history on the command line: the options that choose from it, opening its database, times like `7d` ago."""
 
 import os
+import re
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from paceline.cli.completing import complete_case, complete_metric
+from paceline.cli.completion import complete_case, complete_metric
 from paceline.cli.inputs import DEFAULT_CONFIG
 from paceline.errors import HistoryError, did_you_mean
 
 if TYPE_CHECKING:
+    from paceline.findings.commits import Repository
     from paceline.history import Store
+
+_AGE = re.compile(r"(\d+)([dwmy])")
+_DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
 
 db_option = click.option(
     "--db",
@@ -36,6 +42,12 @@ metric_option = click.option(
     shell_complete=complete_metric,
     help="Only this metric, a name or glob. Repeatable.",
 )
+repo_option = click.option(
+    "--repo",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="The git repository whose commits the revisions are. [default: the one of the current directory]",
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for a script.")
 
 
@@ -44,16 +56,12 @@ def find_database(db: str | None) -> str:
     from paceline.history.urls import VARIABLE, find_url
 
     asked = db or os.environ.get(VARIABLE)
-    return find_url(asked, None if asked else _configured_url())
-
-
-def _configured_url() -> str | None:
-    if not Path(DEFAULT_CONFIG).is_file():
-        return None
+    if asked or not Path(DEFAULT_CONFIG).is_file():
+        return find_url(asked, None)
     from paceline.config.load import load  # brings pydantic and YAML, which a command with --db does not need
 
     history = load([Path(DEFAULT_CONFIG)]).config.history
-    return history.url if history else None
+    return find_url(None, history.url if history else None)
 
 
 def open_database(db: str | None, *, create: bool = False) -> "Store":
@@ -63,8 +71,11 @@ def open_database(db: str | None, *, create: bool = False) -> "Store":
     return open_store(find_database(db), create=create)
 
 
-def count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def chosen_repository(repo: Path | None) -> "Repository | None":
+    """The repository asked for, else that of the current directory."""
+    from paceline.findings.commits import find_repository, open_repository
+
+    return find_repository(Path.cwd()) if repo is None else open_repository(repo)
 
 
 def find_cases(store: "Store", wanted: str) -> Sequence[str]:
@@ -75,3 +86,26 @@ def find_cases(store: "Store", wanted: str) -> Sequence[str]:
     names = store.cases()
     hint = did_you_mean(wanted, names, "'paceline history list' shows those there are", most=3)
     raise HistoryError(f"no case {wanted!r} in {store.database.target}; {hint}")
+
+
+def time_of(text: str) -> str:
+    """A time as it is, or as many days, weeks, months or years ago."""
+    age = _AGE.fullmatch(text)
+    if age is None:
+        return text
+    try:
+        return (datetime.now(UTC) - timedelta(days=int(age[1]) * _DAYS[age[2]])).isoformat()
+    except OverflowError:
+        raise HistoryError(f"{text!r} is longer ago than there are dates") from None
+
+
+def moment_of(since: str | None) -> str:
+    """The time of --since as the history stores times; empty without one."""
+    from paceline.history.store.entries import utc
+
+    if since is None:
+        return ""
+    found = utc(time_of(since))
+    if not found:
+        raise HistoryError(f"{since!r} is no time: write it like 2026-11-16, or 7d for a week ago")
+    return found
