@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[1]
 MOST_FUNCTIONS, MOST_FILES = 15, 12
 MOST_FRAMES_BETWEEN = 1
 
-# Notes, for each function of ours that is called, which of ours called it, the nearest first. A thread goes on where the
-# function stands that submitted its work.
+# Notes, for each function of ours that is called, which of ours called it, the nearest first. A thread goes on where
+# the function stands that submitted its work.
 TRACER = """
 import json, os, sys, threading
 from concurrent.futures import ThreadPoolExecutor
@@ -24,7 +24,8 @@ source = os.path.dirname(sys.argv.pop(1))
 found, parents = {}, threading.local()
 
 def name_of(code):
-    return Path(code.co_filename).relative_to(source).with_suffix("").as_posix().replace("/", ".") + "." + code.co_qualname
+    path = Path(code.co_filename).relative_to(source).with_suffix("")
+    return ".".join((*path.parts, code.co_qualname))
 
 def callers(frame):
     stack = []

@@ -5,7 +5,7 @@ from typing import Any
 import click
 
 from paceline.cli.inputs import SuiteCommand, make_request, masked_errors, suite_inputs
-from paceline.cli.run import report_run
+from paceline.cli.run import open_console, print_json
 
 EPILOG = """\b
 Examples:
@@ -53,8 +53,6 @@ def command(*, as_json: bool, quiet: bool, no_bisect: bool, **options: Any) -> i
     from paceline.experiments.nightly.nightly import run_nightly
 
     request = make_request(options)
-    with masked_errors(request.configs):
-        report = report_run(
-            lambda console: run_nightly(request, console, bisects=not no_bisect), quiet=quiet, as_json=as_json
-        )
-    return report.exit_code
+    with masked_errors(request.configs), open_console(quiet=quiet, as_json=as_json) as console:
+        report = run_nightly(request, console, bisects=not no_bisect)
+    return print_json(report) if as_json else report.exit_code

@@ -1,8 +1,8 @@
 """`paceline run`: a suite becomes a session."""
 
 import sys
-from collections.abc import Callable
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -83,28 +83,31 @@ def command(*, as_json: bool, quiet: bool, no_history: bool, **options: Any) -> 
     from paceline.session.session import run
 
     request = make_request({**options, "history": not no_history})
-    with masked_errors(request.configs):
-        report = report_run(lambda console: run(request, console), quiet=quiet, as_json=as_json)
-    return report.exit_code
+    with masked_errors(request.configs), open_console(quiet=quiet, as_json=as_json) as console:
+        report = run(request, console)
+    return print_json(report) if as_json else report.exit_code
 
 
-def report_run(
-    run: "Callable[[PlainConsole | LiveConsole], Report]", *, quiet: bool, as_json: bool
-) -> "Report":
-    """Run a session and print its report; what could not be printed does not change its outcome."""
-    from paceline.report.files import JsonWriter, pieces
+@contextmanager
+def open_console(*, quiet: bool, as_json: bool) -> "Iterator[PlainConsole | LiveConsole]":
+    """What a session prints while it runs; what could not be printed does not change its outcome."""
     from paceline.report.terminal import make_console
 
     # Sinks and other plugins print too, and with --json only the report belongs on standard output.
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
         with make_console(sys.stdout, quiet=quiet) as console:
-            report = run(console)
+            yield console
         output.flush(console.fault)
-    if as_json:
-        try:
-            for part in pieces(JsonWriter(report), report.records):
-                output.write_bytes(part)
-            output.flush()
-        except output.OutputError as error:
-            click.echo(f"paceline: {error}", err=True)
-    return report
+
+
+def print_json(report: "Report") -> int:
+    """Print a session's report as JSON, and hand back its exit code."""
+    from paceline.report.files import JsonWriter, pieces
+
+    try:
+        for part in pieces(JsonWriter(report), report.records):
+            output.write_bytes(part)
+        output.flush()
+    except output.OutputError as error:
+        click.echo(f"paceline: {error}", err=True)
+    return report.exit_code

@@ -141,9 +141,12 @@ class BenchmarkExecutor:
         )
         return self.run(matrix)
 
-    def run(self, matrix: Matrix) -> ExecutionResults:
-        """The same for a matrix that is put together already, in a session of its own."""
-        stubs = self.plan(matrix)
+    def run(self, matrix: Matrix, *, keys: Collection[str] | None = None) -> ExecutionResults:
+        """The same for a matrix that is put together already, in a session of its own.
+
+        `keys` chooses stubs, all by default.
+        """
+        stubs = [stub for stub in self.plan(matrix) if keys is None or stub.key in keys]
         self.check(matrix)
         with open_session(self.base_result_dir, stubs) as context:
 
@@ -156,8 +159,8 @@ class BenchmarkExecutor:
                     self._on_record(record)
                 return record
 
-            keys = {stub.key for stub in stubs}
-            execution = self.execute(matrix, context, write, keys, Stop())
+            chosen = {stub.key for stub in stubs}
+            execution = self.execute(matrix, context, write, chosen, Stop())
             while True:
                 try:
                     next(execution)
