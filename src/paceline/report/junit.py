@@ -58,46 +58,28 @@ def _testcase(record: Record, entry_dir: Path) -> str:
     group = "data_setup" if record.case.kind == "data_setup" else record.case.entry
     time_s = record.exec_time_s if math.isfinite(record.exec_time_s) else 0.0
     names = attribute("classname", group) + attribute("name", record.case.name)
-    return (
-        f'<testcase{names} time="{time_s:.6f}">\n'
-        f"{_properties(record)}{_outcome(record)}{_system_out(record, entry_dir)}</testcase>\n"
-    )
+    lines = [f'<testcase{names} time="{time_s:.6f}">']
+    if record.metrics:
+        values = ((name, str(measured.value)) for name, measured in record.metrics.items())
+        given = (f"<property{attribute('name', n)}{attribute('value', v)}/>" for n, v in values)
+        lines += ["<properties>", *given, "</properties>"]
+    element, about = _ELEMENTS.get(record.status), attribute("message", record.reason)
+    if element == "skipped":
+        lines.append(f"<skipped{about}/>")
+    elif element is not None:
+        details = [f"{check.metric}: {check.reason}" for check in record.requirements if not check.ok]
+        text = xml_text("\n".join([record.reason, *details]))
+        lines.append(f'<{element} type="{record.status.value}"{about}>{text}</{element}>')
+    output = [] if record.status.ok else output_tail(entry_dir, TAIL_LINES)
+    if output:
+        lines.append(f"<system-out>{xml_text(chr(10).join(output))}</system-out>")
+    return "\n".join([*lines, "</testcase>", ""])
 
 
 def _regression(finding: Finding) -> str:
     names = attribute("classname", "regressions") + attribute("name", f"{finding.case} {finding.metric}")
     about = attribute("message", finding.message)
     return f'<testcase{names} time="0">\n<failure type="regression"{about}/>\n</testcase>\n'
-
-
-def _properties(record: Record) -> str:
-    lines = [
-        f"<property{attribute('name', name)}{attribute('value', str(measured.value))}/>\n"
-        for name, measured in record.metrics.items()
-    ]
-    return f"<properties>\n{''.join(lines)}</properties>\n" if lines else ""
-
-
-def _outcome(record: Record) -> str:
-    element = _ELEMENTS.get(record.status)
-    if element is None:
-        return ""
-    about = attribute("message", record.reason)
-    if element == "skipped":
-        return f"<skipped{about}/>\n"
-    details = [f"{check.metric}: {check.reason}" for check in record.requirements if not check.ok]
-    text = xml_text("\n".join([record.reason, *details]))
-    return f'<{element} type="{record.status.value}"{about}>{text}</{element}>\n'
-
-
-def _system_out(record: Record, entry_dir: Path) -> str:
-    lines = [] if record.status.ok else output_tail(entry_dir, TAIL_LINES)
-    return f"<system-out>{xml_text(chr(10).join(lines))}</system-out>\n" if lines else ""
-
-
-def printable(text: str) -> str:
-    """The text with each character that XML cannot hold replaced."""
-    return _NOT_XML.sub("\ufffd", text)
 
 
 def xml_text(text: str) -> str:
@@ -107,3 +89,8 @@ def xml_text(text: str) -> str:
 def attribute(name: str, value: str) -> str:
     """An attribute with the blank before it."""
     return f" {name}={quoteattr(printable(value))}"
+
+
+def printable(text: str) -> str:
+    """The text with each character that XML cannot hold replaced."""
+    return _NOT_XML.sub("\ufffd", text)

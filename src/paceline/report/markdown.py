@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from paceline.model import Case, Check, Record, Report, Status
+from paceline.model import Case, Record, Report, Status
 from paceline.record import codec
 from paceline.record.directory import SessionDir
 from paceline.record.repository import git_of_suite
@@ -50,15 +50,32 @@ class MarkdownWriter:
 
     def end(self) -> bytes:
         report = self._report
-        return _text(
-            [
-                *_failures(report, self._failed, self._directory),
-                *_not_run(list(self._waiting) if not_run(report) else []),
-                *_warnings(self._warned),
-                *_findings(report),
-                *_environment(self._directory.path),
-            ]
-        )
+        hidden = sum(number for status, number in report.counts.items() if not status.ok) - len(self._failed)
+        lines = ["", "## Failures"] if self._failed else []
+        for record in self._failed:
+            lines += ["", f"### {escape(record.case.name)}: {record.status.value.replace('_', ' ')}", ""]
+            lines.append(escape(record.reason) or "No reason is known.")
+            output = output_tail(self._directory.entry_dir(record.case), TAIL_LINES)
+            if output:
+                lines += ["", "The last lines of its output:", "", *_fenced(output)]
+        lines += ["", f"… and {hidden:,} more."] if self._failed and hidden > 0 else []
+        waiting = list(self._waiting) if not_run(report) else []
+        if waiting:
+            lines += ["", "## Not run", "", "The session ended before these began:", ""]
+            lines += [f"- {escape(name)}" for name in waiting[:MOST_DETAILS]]
+        lines += ["", f"… and {len(waiting) - MOST_DETAILS:,} more."] if len(waiting) > MOST_DETAILS else []
+        lines += ["", "## Warnings", ""] if self._warned else []
+        for record in self._warned:
+            lines += [f"- {escape(record.case.name)}: {escape(text)}" for text in record.warnings]
+        lines += ["", "## Findings", ""] if report.findings else []
+        for finding in report.findings:
+            where = f"{escape(finding.case)}, {escape(finding.metric)}"
+            mark = "❌ " if finding.fails else ""
+            lines.append(f"- {mark}**{finding.verdict}**: {where}: {escape(finding.message)}")
+        facts = list(_environment_facts(self._directory.path))
+        lines += ["", "## Environment", "", "| | |", "|---|---|"] if facts else []
+        lines += [f"| {escape(name.replace('_', ' '))} | {escape(value)} |" for name, value in facts]
+        return _text(lines)
 
 
 def _text(lines: Iterable[str]) -> bytes:
@@ -67,65 +84,16 @@ def _text(lines: Iterable[str]) -> bytes:
 
 def _row(record: Record, case: Case) -> str:
     numbers = (escape(measured(name, value)) for name, value in key_metrics(record))
-    checks = (_check(check, record, case) for check in record.requirements)
+    checks = []
+    for check in record.requirements:
+        unit = record.metrics[check.metric].unit if check.metric in record.metrics else None
+        mark = "✅" if check.ok else "⚠️" if check.severity == "warn" else "❌"
+        checks.append(f"{mark} {escape(checked(check, tolerance_of(check, case.requirements), unit))}")
     status = f"{_SYMBOLS.get(record.status, '❌')} {record.status.value.replace('_', ' ')}"
     time = duration(record.exec_time_s) if record.exec_time_s else ""
     return (
         f"| {escape(record.case.name)} | {status} | {time} | {'<br>'.join(numbers)} | {'<br>'.join(checks)} |"
     )
-
-
-def _check(check: Check, record: Record, case: Case) -> str:
-    unit = record.metrics[check.metric].unit if check.metric in record.metrics else None
-    mark = "✅" if check.ok else "⚠️" if check.severity == "warn" else "❌"
-    return f"{mark} {escape(checked(check, tolerance_of(check, case.requirements), unit))}"
-
-
-def _failures(report: Report, failed: Sequence[Record], directory: SessionDir) -> Iterator[str]:
-    if not failed:
-        return
-    yield from ("", "## Failures")
-    for record in failed:
-        yield from ("", f"### {escape(record.case.name)}: {record.status.value.replace('_', ' ')}", "")
-        yield escape(record.reason) or "No reason is known."
-        lines = output_tail(directory.entry_dir(record.case), TAIL_LINES)
-        if lines:
-            yield from ("", "The last lines of its output:", "", *_fenced(lines))
-    hidden = sum(count for status, count in report.counts.items() if not status.ok) - len(failed)
-    if hidden > 0:
-        yield from ("", f"… and {hidden:,} more.")
-
-
-def _not_run(names: Sequence[str]) -> Iterator[str]:
-    if names:
-        yield from ("", "## Not run", "", "The session ended before these began:", "")
-    yield from (f"- {escape(name)}" for name in names[:MOST_DETAILS])
-    if len(names) > MOST_DETAILS:
-        yield from ("", f"… and {len(names) - MOST_DETAILS:,} more.")
-
-
-def _warnings(warned: Sequence[Record]) -> Iterator[str]:
-    if warned:
-        yield from ("", "## Warnings", "")
-    for record in warned:
-        yield from (f"- {escape(record.case.name)}: {escape(text)}" for text in record.warnings)
-
-
-def _findings(report: Report) -> Iterator[str]:
-    if report.findings:
-        yield from ("", "## Findings", "")
-    for finding in report.findings:
-        where = f"{escape(finding.case)}, {escape(finding.metric)}"
-        mark = "❌ " if finding.fails else ""
-        yield f"- {mark}**{finding.verdict}**: {where}: {escape(finding.message)}"
-
-
-def _environment(session_dir: Path) -> Iterator[str]:
-    facts = list(_environment_facts(session_dir))
-    if facts:
-        yield from ("", "## Environment", "", "| | |", "|---|---|")
-    for name, value in facts:
-        yield f"| {escape(name.replace('_', ' '))} | {escape(value)} |"
 
 
 def _environment_facts(session_dir: Path) -> Iterator[tuple[str, str]]:
@@ -135,21 +103,21 @@ def _environment_facts(session_dir: Path) -> Iterator[tuple[str, str]]:
         return
     if not isinstance(data, dict):
         return
-    cpu, python = _mapping(data.get("cpu")), _mapping(data.get("python"))
-    git = git_of_suite(data)
+
+    def mapping(value: Any) -> Mapping[str, Any]:
+        return value if isinstance(value, dict) else {}
+
+    cpu, git = mapping(data.get("cpu")), git_of_suite(data)
     yield from ((name, str(data[name])) for name in _FACTS if data.get(name))
     yield "cpu", f"{cpu.get('count', '?')} × {cpu.get('model', 'unknown')}"
     if isinstance(data.get("memory_bytes"), int):
         yield "memory", quantity(data["memory_bytes"], "bytes")
-    gpus = [str(_mapping(gpu).get("name")) for gpu in data.get("gpus") or ()]
-    yield from [("gpus", f"{', '.join(gpus)} (driver {data.get('gpu_driver')})")] if gpus else []
-    yield "python", str(python.get("version", "unknown"))
+    gpus = [str(mapping(gpu).get("name")) for gpu in data.get("gpus") or ()]
+    if gpus:
+        yield "gpus", f"{', '.join(gpus)} (driver {data.get('gpu_driver')})"
+    yield "python", str(mapping(data.get("python")).get("version", "unknown"))
     if "revision" in git:
         yield "git", f"{git['revision']}{' with changes' if git.get('dirty') else ''}"
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _fenced(lines: Sequence[str]) -> Iterator[str]:

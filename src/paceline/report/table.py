@@ -1,11 +1,20 @@
 """The final table of a session, as rows that a plain stream and a terminal both draw."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from paceline.metrics import KNOWN
 from paceline.model import Measurement, Record, Report, Severity, Status, is_number
-from paceline.report.format import aligned, checked, duration, measured, tolerance_of, unit_beside, visible
+from paceline.report.format import (
+    aligned,
+    checked,
+    count,
+    duration,
+    measured,
+    tolerance_of,
+    unit_beside,
+    visible,
+)
 
 MOST_ROWS = 50
 """Past this many cases the table is for finding what is wrong: failures first, passed ones capped."""
@@ -38,7 +47,7 @@ class Table:
     @property
     def footnotes(self) -> tuple[str, ...]:
         hidden = (("failed", self.hidden_failed), ("passed", self.hidden_passed))
-        return tuple(f"… and {count:,} more {what}" for what, count in hidden if count)
+        return tuple(f"… and {number:,} more {what}" for what, number in hidden if number)
 
 
 def make_table(report: Report) -> Table:
@@ -46,7 +55,12 @@ def make_table(report: Report) -> Table:
     total = sum(report.counts.values())
     if total <= MOST_ROWS:
         return Table(rows=tuple(_row(record) for record in report.records))
-    failed, passed = _first_of_each(report.records)
+    failed: list[Row] = []
+    passed: list[Row] = []
+    for record in report.records:
+        rows, most = (passed, MOST_ROWS) if record.status.ok else (failed, MOST_FAILURES)
+        if len(rows) < most:
+            rows.append(_row(record))
     shown_passed = passed[: max(0, MOST_ROWS - len(failed))]
     all_passed = report.counts.get(Status.PASSED, 0)
     return Table(
@@ -54,16 +68,6 @@ def make_table(report: Report) -> Table:
         hidden_failed=total - all_passed - len(failed),
         hidden_passed=all_passed - len(shown_passed),
     )
-
-
-def _first_of_each(records: Iterable[Record]) -> tuple[list[Row], list[Row]]:
-    failed: list[Row] = []
-    passed: list[Row] = []
-    for record in records:
-        rows, most = (passed, MOST_ROWS) if record.status.ok else (failed, MOST_FAILURES)
-        if len(rows) < most:
-            rows.append(_row(record))
-    return failed, passed
 
 
 def _row(record: Record) -> Row:
@@ -81,16 +85,12 @@ def key_metrics(record: Record) -> list[tuple[str, Measurement]]:
     # That `is_success` is true goes without saying in a case that passed.
     numbers = {name: measured for name, measured in record.metrics.items() if is_number(measured.value)}
     asked = [check.metric for check in record.requirements if check.metric in numbers]
-    own = [name for name in numbers if not _is_routine(name)]
+    # Every case has the runner's own metrics, and the timings of a script's parts.
+    own = [name for name in numbers if name not in KNOWN and not name.startswith("task_")]
     own.sort(key=lambda name: numbers[name].direction is None)
     usual = [_LEAST_TELLING] if record.status.ok and _LEAST_TELLING in numbers else []
     names = list(dict.fromkeys([*asked, *own, *usual]))[:MOST_METRICS]
     return [(name, numbers[name]) for name in names]
-
-
-def _is_routine(name: str) -> bool:
-    """Whether every case has such a metric: the runner's own, and the timings of a script's parts."""
-    return name in KNOWN or name.startswith("task_")
 
 
 def complaints(record: Record) -> tuple[str, ...]:
@@ -104,26 +104,18 @@ def complaints(record: Record) -> tuple[str, ...]:
 def _unmet(record: Record, severity: Severity) -> Iterator[str]:
     for check in record.requirements:
         if not check.ok and check.severity == severity:
-            tolerance = tolerance_of(check, record.case.requirements)
-            yield checked(check, tolerance, _unit(record.metrics, check.metric))
-
-
-def _unit(metrics: Mapping[str, Measurement], name: str) -> str | None:
-    return unit_beside(name, metrics[name].unit) if name in metrics else None
+            found = record.metrics.get(check.metric)
+            unit = unit_beside(check.metric, found.unit) if found else None
+            yield checked(check, tolerance_of(check, record.case.requirements), unit)
 
 
 def finding_lines(report: Report) -> list[str]:
     """What the judges found, a line each; what fails the session first."""
     ordered = sorted(report.findings, key=lambda finding: not finding.fails)
-    lines = [
-        visible(f"{finding.verdict}: {finding.case} {finding.metric}: {finding.message}")
-        for finding in ordered
-    ]
+    lines = [visible(f"{one.verdict}: {one.case} {one.metric}: {one.message}") for one in ordered]
     hidden = len(lines) - MOST_FINDINGS
-    return [
-        *lines[:MOST_FINDINGS],
-        *([f"… and {hidden:,} more findings in report.json"] if hidden > 0 else []),
-    ]
+    more = [f"… and {hidden:,} more findings in report.json"] if hidden > 0 else []
+    return [*lines[:MOST_FINDINGS], *more]
 
 
 def plain_lines(table: Table) -> Iterator[str]:
@@ -143,20 +135,16 @@ def summary(report: Report, elapsed_s: float | None = None) -> str:
     """One line: how many ended how, how many never began, and how long it all took."""
     missing = not_run(report)
     total = sum(report.counts.values()) + missing
-    parts = [f"{report.counts[status]:,} {_words(status)}" for status in Status if report.counts.get(status)]
-    parts += [f"{missing:,} not run"] if missing else []
-    text = f"{', '.join(parts) or 'nothing ran'} of {total:,} case{'' if total == 1 else 's'}"
+    ended = ((status.value.replace("_", " "), report.counts.get(status)) for status in Status)
+    parts = [f"{number:,} {words}" for words, number in (*ended, ("not run", missing)) if number]
+    text = f"{', '.join(parts) or 'nothing ran'} of {count(total, 'case')}"
     if elapsed_s is not None:
         text += f" in {duration(elapsed_s)}"
     worse = sum(finding.fails for finding in report.findings)
-    text += f"; {worse:,} regression{'' if worse == 1 else 's'}" if worse else ""
+    text += f"; {count(worse, 'regression')}" if worse else ""
     return f"Interrupted: {text}" if report.interrupted else text
 
 
 def not_run(report: Report) -> int:
     """How many cases of the plan have no outcome: the session ended before they began."""
     return max(0, len(report.plan.setups) + len(report.plan.cases) - sum(report.counts.values()))
-
-
-def _words(status: Status) -> str:
-    return status.value.replace("_", " ")
