@@ -87,6 +87,10 @@ def test_made_manifests_give_their_known_windows(executor: Executor, tmp_path: P
 
 
 @pytest.mark.skipif(not SAMPLE, reason="ALM_SAMPLE does not name the published sample")
-@pytest.mark.parametrize("repeat_factor", [1, 2000])
-def test_the_published_sample_gives_its_published_windows(executor: Executor, repeat_factor: int) -> None:
-    assert count(Path(SAMPLE), executor, repeat_factor=repeat_factor) == PUBLISHED.times(repeat_factor)
+def test_the_published_sample_gives_its_published_windows(executor: Executor) -> None:
+    assert count(Path(SAMPLE), executor, repeat_factor=40) == PUBLISHED.times(40)
+
+
+@pytest.mark.skipif(not SAMPLE, reason="ALM_SAMPLE does not name the published sample")
+def test_the_published_benchmark_gives_its_published_windows() -> None:
+    assert count(Path(SAMPLE), LocalExecutor(), repeat_factor=2000) == PUBLISHED.times(2000)
