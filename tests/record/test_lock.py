@@ -1,3 +1,4 @@
+import os
 import signal
 import subprocess
 import sys
@@ -64,6 +65,14 @@ class TestLock:
         clear_stale(session_dir.path)
         assert stale_run_ids(session_dir.path) == []
         session_dir.lock()
+
+    def test_clearing_makes_no_session_the_newest(self, session_dir: SessionDir) -> None:
+        with start_runner(session_dir.path, "one") as runner:
+            runner.send_signal(signal.SIGKILL)
+        lock = session_dir.path / ".lock"
+        os.utime(lock, ns=(1, 1))
+        clear_stale(session_dir.path)
+        assert lock.stat().st_mtime_ns == 1 and lock.read_bytes() == b""
 
     def test_a_runner_that_ended_well_left_nothing(self, session_dir: SessionDir) -> None:
         with start_runner(session_dir.path, "one") as runner:

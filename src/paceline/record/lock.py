@@ -78,13 +78,14 @@ def stale_run_ids(session_dir: Path) -> list[str]:
 
 
 def clear_stale(session_dir: Path) -> None:
-    """Forget the dead runner, once the processes that `stale_run_ids` told of are gone."""
+    """Forget the dead runner, once the processes of `stale_run_ids` are gone; the session does not become newer."""
     if not _was_abandoned(session_dir):
         return
-    fd = _open_lock(session_dir)
-    if _try_lock(fd):  # Else a runner took the session up just now, and its name must stay.
-        os.ftruncate(fd, 0)
-    os.close(fd)
+    with unchanged_time(session_dir):
+        fd = _open_lock(session_dir)
+        if _try_lock(fd):  # Else a runner took the session up just now, and its name must stay.
+            os.ftruncate(fd, 0)
+        os.close(fd)
 
 
 @contextmanager
