@@ -71,6 +71,40 @@ def test_it_is_the_same_in_every_release() -> None:
     assert fingerprint(CASE) == "0fcf4b184ab06608f323fe0029148ab45d4bba7145494f367f16b80cde6fe681"
 
 
+EVERYTHING = """
+default_timeout_s: 60
+env: {SHARED: '${PLAIN:-none}', BOTH: top}
+secrets: [HIDDEN]
+paths: [{name: models, host_path: /srv/models}]
+datasets: {words: {text: '${DATA:-/data}/words.txt'}}
+ray: {num_cpus: 2}
+data_setups: [{name: fetch, command: "fetch --to '{session_dir}/my data'", timeout_s: 5}]
+entries:
+  - name: sort
+    command: [sort, --in, '{dataset:words,text}', '--m={models}/{{x}}', '$${A}', '${NO:-{session_name}}']
+    args: --rows {matrix.rows} --key ${HIDDEN} '{needs:fetch}'
+    env: {BOTH: '{benchmark_results_path}', MY_TOKEN: '${OTHER}'}
+    matrix: {rows: [10, 1e3], include: [{rows: 10, mode: fast}]}
+    needs: [fetch]
+    requirements: [{metric: m, min_value: 1, max_value: 2, tolerance: 5%}, {metric: ok, exact_value: true}]
+    resources: {cpus: 2, memory: 1GiB, labels: {disk: fast}}
+    limits: {processes: 9, memory: 2GiB}
+    repeat: 2
+    version: 1.10
+  - {name: plain, command: 'true', cwd: /, ray: false, needs: ['sort[rows=10,mode=fast]']}
+"""
+
+
+def test_those_of_a_plan_are_the_same_in_every_release(plan: Planner) -> None:
+    made = plan(EVERYTHING, {"HIDDEN": "s3cret-value", "OTHER": "an-other-one", "PLAIN": "p"})
+    assert {case.name: case.fingerprint for case in (*made.setups, *made.cases)} == {
+        "fetch": "6538188300a4d779d127a98d702b24da5a61e00120efe52ccc686335bed62359",
+        "sort[rows=10,mode=fast]": "dfcd8cbac30fa59189cc5a74c59ba7d25be290603b15d1e7c997c1c9a8e1c07f",
+        "sort[rows=1000.0]": "f0c3b51935c4897e67e430e35617fd12b06887a42862d6112e943aad45a71953",
+        "plain": "aeccf91afb7005977fe336258312d2f776f29280cf5e5b6dddd01b8acc2a8773",
+    }
+
+
 def test_the_script_counts_by_its_content(tmp_path: Path) -> None:
     script = tmp_path / "x.py"
     script.write_text("1")
