@@ -229,6 +229,35 @@ class SinkSpec:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSettings:
+    """A pool of machines to run on, as `pool:` of a configuration describes it."""
+
+    address: str = "auto"
+    ship: Literal["auto", "always", "never"] = "auto"
+    ship_limit: int = 200 << 20
+    files: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    node_retries: int = 3
+    wait_for_node_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a plan says about the session as a whole.
+
+    `results_url` is the object store that keeps the session, if one does; `errors` say why cases and sinks are blocked.
+    """
+
+    run_reason: str | None = None
+    viewer_url: str | None = None
+    results_url: str = ""
+    gpu_stats_interval_s: float = 1.0
+    pool: PoolSettings | None = None
+    config_files: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """All that a session will do, fully resolved."""
 
@@ -240,7 +269,7 @@ class Plan:
     sinks: tuple[SinkSpec, ...] = ()
     secret_names: tuple[str, ...] = ()
     secret_values: tuple[str, ...] = field(default=(), repr=False)
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Settings = Settings()
     warnings: tuple[str, ...] = ()
 
 

@@ -44,7 +44,7 @@ def test_a_plan_is_the_same_from_another_directory(
     assert [case.fingerprint for case in first.cases] == [case.fingerprint for case in second.cases]
     assert [case.argv for case in first.cases] == [case.argv for case in second.cases]
     assert first.directory == second.directory == suite / "results" / "s"
-    assert first.settings["config_files"] == second.settings["config_files"]
+    assert first.settings.config_files == second.settings.config_files
     texts = [*second.cases[0].argv, *[case.cwd or "" for case in second.cases]]
     assert not any(".." in text for text in texts)
 

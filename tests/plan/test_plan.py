@@ -8,7 +8,7 @@ import pytest
 
 from paceline.config.load import load
 from paceline.errors import SelectionError, SessionError
-from paceline.model import Requirement
+from paceline.model import Requirement, Settings
 from paceline.plan import find_results_dir, plan_errors, plan_json
 from paceline.record.redact import Redactor
 from plan.suites import ONE, Planner, args_of, entry, problem_of
@@ -249,20 +249,14 @@ entries:
     found = plan(text, session="night 1")
     results = str(suite / "results")
     quoted = results.replace("/", "%2F")
-    assert found.settings == {
-        "delete_scratch": False,
-        "gpu_stats_interval_s": 0,
-        "run_reason": "because",
-        "viewer_url": f"http://v/?p={quoted}&s=night 1&f={results}/night 1",
-        "gpu_mem_use_warning_threshold": 0.25,
-        "gpu_mem_use_warning_threshold_by_entry": {"one": 0.5},
-        "grace_s": 3,
-        "results_url": "",
-        "history_url": "history.db",
-        "pool": None,
-        "config_files": (str(suite / "suite.yaml"),),
-        "errors": (),
-    }
+    assert found.settings == Settings(
+        gpu_stats_interval_s=0,
+        run_reason="because",
+        viewer_url=f"http://v/?p={quoted}&s=night 1&f={results}/night 1",
+        config_files=(str(suite / "suite.yaml"),),
+    )
+    (case,) = found.cases
+    assert (case.delete_scratch, case.grace_s) == (False, 3)
 
 
 def test_the_viewer_knows_paths_of_the_host(plan: Planner) -> None:
@@ -277,7 +271,7 @@ viewer_url_template: "{session_path}"
     )
     found = plan(text, {"container": "docker"}, results_dir=None)
     assert found.directory == Path("/c/results/night")
-    assert found.settings["viewer_url"] == "/fast/results/night"
+    assert found.settings.viewer_url == "/fast/results/night"
     assert "unknown placeholder" in problem_of(plan, "viewer_url_template: '{nope}'\n" + ONE)
 
 

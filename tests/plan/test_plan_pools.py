@@ -3,17 +3,19 @@
 import pytest
 
 from paceline.errors import ConfigError
+from paceline.model import PoolSettings
 from paceline.plan import plan_json
 from paceline.record.redact import Redactor
 from plan.suites import ONE, Planner, entry
 
 
 def test_a_kind_is_a_pool_of_defaults(plan: Planner) -> None:
-    assert plan(ONE).settings["pool"] is None
-    assert plan(f"pool: ray\n{ONE}").settings["pool"] == plan(f"pool: {{}}\n{ONE}").settings["pool"]
-    given = plan(f"pool: {{address: 'h:1', ship_limit: 1MiB, wait_for_node_s: 0}}\n{ONE}").settings["pool"]
-    assert (given["address"], given["ship_limit"], given["wait_for_node_s"]) == ("h:1", 1 << 20, 0)
-    assert given["type"] == "ray" and given["ship"] == "auto"
+    assert plan(ONE).settings.pool is None
+    assert plan(f"pool: {{}}\n{ONE}").settings.pool == PoolSettings(files=[], exclude=[])
+    assert plan(f"pool: ray\n{ONE}").settings.pool == plan(f"pool: {{}}\n{ONE}").settings.pool
+    given = plan(f"pool: {{address: 'h:1', ship_limit: 1MiB, wait_for_node_s: 0}}\n{ONE}").settings.pool
+    assert given is not None
+    assert (given.address, given.ship_limit, given.wait_for_node_s, given.ship) == ("h:1", 1 << 20, 0, "auto")
 
 
 @pytest.mark.parametrize(

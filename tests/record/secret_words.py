@@ -15,6 +15,7 @@ from paceline.model import (
     Plan,
     Record,
     Requirement,
+    Settings,
     Severity,
     SinkSpec,
     Status,
@@ -97,7 +98,7 @@ def planted_plan(text: str = PLANTED) -> Plan:
         cases=(case,),
         sinks=(sink,),
         secret_values=(text,),
-        settings={"errors": (f"e {text}",), "run_reason": text},
+        settings=Settings(errors=(f"e {text}",), run_reason=text),
         warnings=(f"w {text}",),
     )
 

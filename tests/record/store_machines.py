@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from paceline.model import Case, Plan, Record, Status
+from paceline.model import Case, Plan, Record, Settings, Status
 from paceline.record import codec
 from paceline.record.directory import SessionDir
 from paceline.record.remote.object_store import ObjectStore
@@ -27,7 +27,10 @@ class Machine:
     def plan(self, *cases: str | Case, session: str = "s") -> Plan:
         made = tuple(case if isinstance(case, Case) else make_case(case) for case in cases)
         return Plan(
-            session=session, directory=self.root / session, cases=made, settings={"results_url": self.url}
+            session=session,
+            directory=self.root / session,
+            cases=made,
+            settings=Settings(results_url=self.url),
         )
 
     @contextmanager

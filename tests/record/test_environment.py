@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from git_commands import git
+from paceline.model import Settings
 from paceline.record import environment
 from paceline.record.environment import Environment, capture
 from paceline.record.redact import Redactor
@@ -44,7 +45,7 @@ def test_the_machine_is_described(tmp_path: Path) -> None:
 
 
 def test_an_unchanged_machine_has_the_same_ids(tmp_path: Path) -> None:
-    one = small_capture(tmp_path, settings={"run_reason": "nightly", "viewer_url": "http://viewer/1"})
+    one = small_capture(tmp_path, settings=Settings(run_reason="nightly", viewer_url="http://viewer/1"))
     other = small_capture(tmp_path, command_line=["paceline", "run"])
     assert (one.id, one.class_id) == (other.id, other.class_id)
     assert one.data["run_reason"] == "nightly" and one.data["viewer_url"] == "http://viewer/1"

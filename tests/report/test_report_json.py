@@ -7,7 +7,18 @@ from typing import Any, overload
 import jsonschema
 import pytest
 
-from paceline.model import Case, Check, Finding, Measurement, Plan, Record, Report, Requirement, Status
+from paceline.model import (
+    Case,
+    Check,
+    Finding,
+    Measurement,
+    Plan,
+    Record,
+    Report,
+    Requirement,
+    Settings,
+    Status,
+)
 from paceline.plan import plan_json
 from paceline.record.codec import dump, to_json
 from paceline.record.redact import Redactor
@@ -89,7 +100,11 @@ def test_a_plan_follows_its_schema() -> None:
         name="a", entry="a", key="a", argv=("x",), env={"A": "1"}, requirements=(requirement,), cluster={}
     )
     plan = Plan(
-        session="s", directory=Path("results/s"), cases=(case,), setups=(case,), settings={"errors": ("e",)}
+        session="s",
+        directory=Path("results/s"),
+        cases=(case,),
+        setups=(case,),
+        settings=Settings(errors=("e",)),
     )
     jsonschema.validate(json.loads(dump(plan_json(plan, Redactor()))), json_schema("plan"))
 

@@ -165,7 +165,7 @@ def test_structure(repository: Repository) -> None:
     plan = repository.plan("structure.yaml", environ=HOOK | MLFLOW)
     (case,) = plan.cases
     assert case.argv[2:-2] == ("--input", "/data/cc_sample.parquet", "--output", f"{RUN_DIR}/output")
-    assert (case.timeout_s, case.delete_scratch, plan.settings["delete_scratch"]) == (1800, False, True)
+    assert (case.timeout_s, case.delete_scratch) == (1800, False)
     assert [spec.name for spec in plan.sinks] == ["mlflow", "slack"]
     assert not plan_errors(plan)
     assert set(plan.secret_values) == {*HOOK.values(), *MLFLOW.values()}

@@ -11,9 +11,10 @@ import pytest
 
 from hook_server import HookServer, serving
 from paceline.errors import SessionError
-from paceline.model import Finding, Status
+from paceline.model import Finding, Plan, PoolSettings, Settings, Status
 from paceline.record.directory import SessionDir
 from paceline.record.layout import OUTBOX
+from paceline.sinks.outbox import Outbox, read_plan
 from sink_bench import SinkBench, make_case, make_record, spec
 
 SINKS = """
@@ -249,3 +250,58 @@ def test_a_service_that_asks_for_more_time_than_there_is_gets_it_later(tmp_path:
         assert "record failed: 127.0.0.1 answered 429; 2 of 3 messages wait" in note
         bench.send()
         assert [posted.json["event"] for posted in server.posted] == ["open", "record", "close"]
+
+
+# As releases before the settings had types wrote them, with keys that nobody reads any more.
+OLDER_SETTINGS = {
+    "delete_scratch": True,
+    "gpu_stats_interval_s": 0,
+    "run_reason": "nightly",
+    "viewer_url": "http://viewer/night",
+    "gpu_mem_use_warning_threshold": None,
+    "gpu_mem_use_warning_threshold_by_entry": {"one": 0.5},
+    "grace_s": 5.0,
+    "results_url": "s3://bucket/results",
+    "history_url": "history.db",
+    "pool": {
+        "type": "ray",
+        "address": "h:1",
+        "ship": "never",
+        "ship_limit": 1,
+        "files": ["/data"],
+        "exclude": [],
+        "node_retries": 0,
+        "wait_for_node_s": 0.0,
+    },
+    "config_files": ["/suite.yaml"],
+    "errors": [],
+}
+
+
+@pytest.mark.parametrize("settings", [OLDER_SETTINGS, {}])
+def test_the_settings_of_older_releases_are_read(tmp_path: Path, settings: dict[str, Any]) -> None:
+    outbox = Outbox(tmp_path / "night")
+    outbox.path.mkdir(parents=True)
+    outbox.keep_plan(Plan(session="night", directory=tmp_path / "night"))
+    data = json.loads((outbox.path / "session.json").read_bytes())
+    data["plan"]["settings"] = settings
+    (outbox.path / "session.json").write_text(json.dumps(data))
+    found = read_plan(outbox.path).plan.settings
+    pool = PoolSettings(
+        address="h:1",
+        ship="never",
+        ship_limit=1,
+        files=["/data"],
+        exclude=[],
+        node_retries=0,
+        wait_for_node_s=0,
+    )
+    expected = Settings(
+        run_reason="nightly",
+        viewer_url="http://viewer/night",
+        results_url="s3://bucket/results",
+        gpu_stats_interval_s=0,
+        pool=pool,
+        config_files=("/suite.yaml",),
+    )
+    assert found == (expected if settings else Settings())

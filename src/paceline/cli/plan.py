@@ -72,7 +72,7 @@ def command(*, as_json: bool, explain: bool, **options: Any) -> int:
 
 def _plan_lines(plan: Plan) -> Iterator[str]:
     """The whole plan, still with its secrets: redact the text before it is shown."""
-    url = plan.settings.get("results_url")
+    url = plan.settings.results_url
     place = f"{url}/{plan.session}" if url else str(plan.directory)
     yield f"Session {visible(plan.session)} in {visible(place)}"
     sinks = ", ".join(sink.name for sink in plan.sinks) or "none"

@@ -12,7 +12,7 @@ from paceline.record.redact import Redactor
 
 def plan_errors(plan: Plan) -> tuple[str, ...]:
     """Why cases and sinks are blocked, a line each: `file:line: entries[3] (name): …`."""
-    return tuple(plan.settings.get("errors", ()))
+    return plan.settings.errors
 
 
 def plan_json(plan: Plan, redactor: Redactor) -> dict[str, Any]:

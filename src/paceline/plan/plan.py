@@ -9,7 +9,7 @@ from typing import Any
 from paceline.config.load import Loaded
 from paceline.config.paths import normalise
 from paceline.errors import ConfigError, Problem, SelectionError
-from paceline.model import Case, Plan, Setting
+from paceline.model import Case, Plan, PoolSettings, Setting, Settings
 from paceline.plan.cases import Built, CaseBuilder
 from paceline.plan.commands import SEARCH_PATH
 from paceline.plan.directories import NAMES, Directories, find_directories, viewer_url
@@ -63,7 +63,7 @@ def make_plan(
     # A warning only: a short secret may stand in a name by chance, and that must not stop a suite.
     notes += [str(problem) for problem in check_names(loaded, session, drafts, values, environ)]
     cases = [one.case for one in built]
-    settings = _settings(expansion, directories, errors, problems)
+    settings = _make_settings(expansion, directories, errors, problems)
     if problems:
         raise _error([*problems, *errors], loaded.files)
     return Plan(
@@ -155,30 +155,20 @@ def _written_secrets(options: Any, name: str = "") -> Iterator[str]:
             yield from _written_secrets(value, name)
 
 
-def _settings(
+def _make_settings(
     expansion: Expansion, directories: Directories, errors: Iterable[Problem], problems: list[Problem]
-) -> dict[str, Any]:
+) -> Settings:
     config = expansion.loaded.config
     recorder = config.gpu_stats_recorder
-    thresholds = {
-        entry.name: entry.gpu_mem_use_warning_threshold
-        for entry in config.entries
-        if entry.gpu_mem_use_warning_threshold is not None
-    }
-    return {
-        "delete_scratch": config.delete_scratch,
-        "gpu_stats_interval_s": recorder.interval_s if recorder.active else 0,
-        "run_reason": config.run_reason,
-        "viewer_url": viewer_url(expansion, directories, problems),
-        "gpu_mem_use_warning_threshold": config.gpu_mem_use_warning_threshold,
-        "gpu_mem_use_warning_threshold_by_entry": thresholds,
-        "grace_s": config.grace_s,
-        "results_url": directories.results_url,
-        "history_url": config.history.url if config.history else None,
-        "pool": config.pool.model_dump() if config.pool else None,
-        "config_files": tuple(normalise(str(path)) for path in expansion.loaded.files),
-        "errors": tuple(dict.fromkeys(str(error) for error in errors)),
-    }
+    return Settings(
+        run_reason=config.run_reason,
+        viewer_url=viewer_url(expansion, directories, problems),
+        results_url=directories.results_url,
+        gpu_stats_interval_s=recorder.interval_s if recorder.active else 0,
+        pool=PoolSettings(**config.pool.model_dump(exclude={"type"})) if config.pool else None,
+        config_files=tuple(normalise(str(path)) for path in expansion.loaded.files),
+        errors=tuple(dict.fromkeys(str(error) for error in errors)),
+    )
 
 
 def _missing_files(built: Iterable[Built]) -> Iterator[str]:

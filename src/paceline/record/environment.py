@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from paceline.model import Settings
 from paceline.record.codec import dump
 from paceline.record.events import utc_now
 from paceline.record.packages import conda_explicit, describe_python
@@ -60,12 +61,12 @@ def capture(
     environ: Mapping[str, str] | None = None,
     redactor: Redactor | None = None,
     secret_names: Sequence[str] = (),
-    settings: Mapping[str, Any] | None = None,
+    settings: Settings | None = None,
     command_line: Sequence[str] | None = None,
 ) -> Environment:
     """Look at the machine, the container, the GPUs, Python, the repositories and the variables."""
     environ = os.environ if environ is None else environ
-    redactor = redactor or Redactor()
+    redactor, settings = redactor or Redactor(), settings or Settings()
     interpreter = describe_python(python)
     packages = tuple(redactor.text(line) for line in interpreter.pop("packages", ()))
     where = cwd or _attempt(Path.cwd) or Path("/")
@@ -90,7 +91,8 @@ def capture(
             for name, value in sorted(environ.items())
         },
         "command_line": list(sys.argv if command_line is None else command_line),
-        **{name: (settings or {}).get(name) for name in ("run_reason", "viewer_url")},
+        "run_reason": settings.run_reason,
+        "viewer_url": settings.viewer_url,
     }
     facts = {name: fact for name, fact in facts.items() if fact not in (None, {}, [])}
     known: dict[str, Any] = redactor.values(facts)

@@ -10,7 +10,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from paceline.model import RUN_DIR, Case, Check, Finding, Measurement, Plan, Record, Requirement, SinkSpec
+from paceline.model import (
+    RUN_DIR,
+    Case,
+    Check,
+    Finding,
+    Measurement,
+    Plan,
+    Record,
+    Requirement,
+    Settings,
+    SinkSpec,
+)
 from paceline.record import layout
 from paceline.record.packages import CONDA
 from paceline.record.redact import MIN_SECRET_LENGTH, Redactor
@@ -96,8 +107,28 @@ def mask_plan(plan: Plan, redactor: Redactor) -> Plan:
         cases=tuple(mask_case(case, redactor) for case in plan.cases),
         sinks=tuple(_sink(sink, redactor) for sink in plan.sinks),
         secret_values=(),
-        settings=redactor.values(plan.settings),
+        settings=_mask_settings(plan.settings, redactor),
         warnings=redactor.data(plan.warnings),
+    )
+
+
+def _mask_settings(settings: Settings, redactor: Redactor) -> Settings:
+    pool = settings.pool
+    if pool is not None:
+        pool = replace(
+            pool,
+            address=redactor.text(pool.address),
+            files=redactor.data(pool.files),
+            exclude=redactor.data(pool.exclude),
+        )
+    return replace(
+        settings,
+        run_reason=redactor.data(settings.run_reason),
+        viewer_url=redactor.data(settings.viewer_url),
+        results_url=redactor.text(settings.results_url),
+        pool=pool,
+        config_files=redactor.data(settings.config_files),
+        errors=redactor.data(settings.errors),
     )
 
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-from paceline.model import Case, Plan, Record, Status
+from paceline.model import Case, Plan, PoolSettings, Record, Status
 from paceline.run import attempt
 from paceline.run.context import Context, Write
 from paceline.run.local.process import Warden
@@ -62,11 +63,11 @@ def skip_case(context: Context, write: Write, case: Case, reason: str) -> Record
 
 def make_executor(plan: Plan, on: str | None, *, jobs: int | None, cases: int) -> Executor:
     """The executor that the command line (`on`) or else the configuration (`pool`) asks for."""
-    pool = plan.settings.get("pool")
+    pool = plan.settings.pool
     if on == LOCAL or (on is None and pool is None):
         return LocalExecutor(max(1, min(jobs or 1, cases)))
-    from paceline.run.ray.pool import PoolSettings, RayPool
+    from paceline.run.ray.pool import RayPool
 
-    given = {name: value for name, value in (pool or {}).items() if name != "type"}
-    settings = PoolSettings(**{**given, **({} if on is None else {"address": on})})
+    settings = pool or PoolSettings()
+    settings = settings if on is None else replace(settings, address=on)
     return RayPool(settings, plan.directory, jobs=jobs, cases=cases)

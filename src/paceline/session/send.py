@@ -65,7 +65,7 @@ def _is_complete(session_dir: Path) -> bool:
 def _plan_again(session_dir: Path) -> Plan | None:
     """The plan of the files that the session was run with, if they are still there and fit."""
     try:
-        files = read_plan(session_dir / OUTBOX).plan.settings.get("config_files", ())
+        files = read_plan(session_dir / OUTBOX).plan.settings.config_files
         paths = [Path(file) for file in files]
         return _plan(session_dir, paths) if paths and all(path.is_file() for path in paths) else None
     except (PacelineError, OSError, ValueError, KeyError):  # then what was stored with it has to do

@@ -123,7 +123,7 @@ class Session:
             listener=listener,
             environ=dict(os.environ),
             environment=environment,
-            gpu_interval_s=plan.settings.get("gpu_stats_interval_s", 1.0),
+            gpu_interval_s=plan.settings.gpu_stats_interval_s,
             details=setting.details,
             secret_names=plan.secret_names,
         )

@@ -237,7 +237,7 @@ class Courier:
             session_dir=letter.session_dir,
             state_dir=state_dir,
             environment=_environment(letter.session_dir),
-            report_url=str(plan.settings.get("viewer_url") or ""),
+            report_url=plan.settings.viewer_url or "",
             timeout_s=letter.spec.timeout_s,
             say=lambda text: self._ledger.note_saying(self._masks.text(" ".join(text.split()))),
             keep_secret=self._masks.add,

@@ -82,7 +82,7 @@ def session_tags(plan: Plan, context: SinkContext) -> dict[str, str]:
         "paceline.session": context.session,
         "paceline.cases": str(len(plan.cases)),
         **dict(_environment_tags(context.environment)),
-        **({"paceline.reason": str(reason)} if (reason := plan.settings.get("run_reason")) else {}),
+        **({"paceline.reason": reason} if (reason := plan.settings.run_reason) else {}),
         **({"paceline.report": context.report_url} if context.report_url else {}),
     }
 

@@ -67,7 +67,7 @@ class RemoteCopy:
 @contextmanager
 def keep_copy(plan: Plan, *, resumes: bool) -> Iterator[RemoteCopy | None]:
     """The copy of a plan's session in an object store, which no other runner uses meanwhile; None if it has none."""
-    url = plan.settings.get("results_url")
+    url = plan.settings.results_url
     if not url:
         yield None
         return
@@ -91,7 +91,7 @@ def keep_copy(plan: Plan, *, resumes: bool) -> Iterator[RemoteCopy | None]:
 
 def _make_room(plan: Plan, *, is_stored: bool, resumes: bool) -> None:
     """Check that a new session is new and an old one is there; that one gets a directory on this machine."""
-    url = plan.settings["results_url"]
+    url = plan.settings.results_url
     if is_stored and not resumes:
         hint = "go on with it by --resume, or choose another --session-name"
         raise NameTaken(f"session {plan.session} exists already in {url}: {hint}")

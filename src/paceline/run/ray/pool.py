@@ -12,15 +12,15 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryFile
 from time import monotonic
-from typing import Any, Literal
+from typing import Any
 
-from paceline.model import Case, Record, Status
+from paceline.model import Case, PoolSettings, Record, Status
 from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump
 from paceline.record.events import RUN_ENDED, RUN_STARTED, utc_now
@@ -48,19 +48,6 @@ POLL_S_PER_CASE = 0.005
 SHOWN = 3
 STOP, KILL = 1, 2
 LOST = "lost_node"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PoolSettings:
-    """`pool:` of a configuration."""
-
-    address: str = "auto"
-    ship: Literal["auto", "always", "never"] = "auto"
-    ship_limit: int = 200 << 20
-    files: Sequence[str] = ()
-    exclude: Sequence[str] = ()
-    node_retries: int = 3
-    wait_for_node_s: float = 60.0
 
 
 class Ended(Exception):
