@@ -89,8 +89,8 @@ bench: $(DEV) ## Measure what Paceline itself costs
 reference: $(DEV) ## Write the pages of docs/ that are made from the code
 	$(BIN)/python -m tools.reference.cli docs/cli.md
 	$(BIN)/python -m tools.reference.python docs/python-api.md
-	$(BIN)/python -m paceline.config.reference > docs/config.md
-	$(BIN)/python -c 'from paceline.metrics import reference; print(reference(), end="")' > docs/metrics.md
+	$(BIN)/python -m tools.reference.config > docs/config.md
+	$(BIN)/python -m tools.reference.metrics > docs/metrics.md
 
 lock: $(DEV) ## Pin the newest versions that pyproject.toml allows
 	$(UV) pip compile --universal --generate-hashes --upgrade --extra dev pyproject.toml \

@@ -13,7 +13,6 @@ better low, rates better high. A metric with no direction is recorded and drawn,
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -168,26 +167,3 @@ def _spelled(unit: str | None) -> str | None:
         return None
     amount, slash, rest = unit.partition("/")
     return f"{_SIZES.get(amount, amount)}{slash}{rest}"
-
-
-def reference() -> str:
-    """The tables of this module as a page of documentation."""
-    return "\n".join(_reference_lines()) + "\n"
-
-
-def _reference_lines() -> Iterator[str]:
-    yield "# Metrics"
-    yield ""
-    yield "<!-- Made by paceline.metrics.reference(); a test keeps it current. -->"
-    yield ""
-    yield from (__doc__ or "").strip().splitlines()
-    yield from ("", "## Known by name", "", "| metric | unit | better | what it is |", "|---|---|---|---|")
-    for name, rule in KNOWN.items():
-        yield f"| `{name}` | {rule.unit or ''} | {rule.direction or ''} | {rule.note} |"
-    yield from ("", "## Known by pattern", "")
-    yield "The examples show what a pattern is for; units such as `docs/s` are made of the name."
-    yield from ("", "| for example | unit | better | pattern |", "|---|---|---|---|")
-    for rule in RULES:
-        unit = describe(rule.note).unit or ""
-        pattern = rule.pattern.replace("|", "\\|")
-        yield f"| `{rule.note}` | {unit} | {rule.direction or ''} | `{pattern}` |"

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tools.reference.config_text import EXAMPLES
 
 from config.test_config_seeds import ALM, ANCHORS, DATASET_PATHS, MATRIX, NIGHTLY, NO_SLACK, STRUCTURE
 from paceline.config.explain import explain
 from paceline.config.load import load
-from paceline.config.reference_text import EXAMPLES
 from paceline.errors import ConfigError
 
 SUITES = (MATRIX, ANCHORS, STRUCTURE, ALM, NO_SLACK, NIGHTLY, *EXAMPLES.values())

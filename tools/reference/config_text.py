@@ -1,7 +1,5 @@
 """What docs/config.md says besides the tables, and an example for every table; a test loads each of them."""
 
-from paceline.config import reference_evals
-
 SHORTHANDS = {
     "Config.datasets": "list of [Dataset](#dataset), or mapping",
     "Config.object_store_size": "number or string",
@@ -11,13 +9,15 @@ SHORTHANDS = {
     "Config.pool": "`ray` or [Pool](#pool)",
     "Requirement.tolerance": "number ≥ 0 or percentage",
     "Requirement.max_regression": "number ≥ 0 or percentage",
-    **reference_evals.SHORTHANDS,
+    "Evals.models": "list of names or [Evals model](#evals-model)",
+    "Evals.attentions": "list of names or [Evals attention](#evals-attention)",
+    "Evals.benchmarks": "list of names or [Evals benchmark](#evals-benchmark)",
 }
 
 INTRODUCTION = """\
 # Configuration
 
-<!-- Made by `python -m paceline.config.reference > docs/config.md`; do not edit. -->
+<!-- Made by `make reference`; do not edit. -->
 
 A suite is one or more YAML or JSON files. `paceline plan` shows what they come to, `paceline plan --explain` which file
 and line set each value, and `paceline schema config` prints a JSON Schema for your editor.
@@ -290,5 +290,61 @@ entries:
   - name: read
     script: read.py
 """,
-    **reference_evals.EXAMPLES,
+    "Evals": """
+evals:
+  models: [meta-llama/Llama-3.1-8B-Instruct]
+  attentions: [dense, streaming]
+  benchmarks: [mock_benchmark]
+  gpu_ids: [0, 1]
+  max_concurrent_runs: 4
+  generation_kwargs: {max_new_tokens: 256}
+""",
+    "EvalsModel": """
+evals:
+  models:
+    - name: meta-llama/Llama-3.1-8B-Instruct
+      revision: 0e9e39f249a16976918f6564b8830bc894c89659
+      memory: 17GiB
+  benchmarks: [mock_benchmark]
+""",
+    "EvalsAttention": """
+evals:
+  models: [small]
+  attentions:
+    - dense
+    - name: sink_local
+      maskers:
+        - {kind: sink, sink_size: 4}
+        - {kind: local, window_size: 0.1}
+  benchmarks: [mock_benchmark]
+""",
+    "EvalsBenchmark": """
+evals:
+  models: [small]
+  benchmarks:
+    - name: mock_benchmark
+      subsets: [reading_comprehension]
+      params: {repeat: 4}
+""",
+    "EvalsAdapter": """
+evals:
+  models: [small]
+  benchmarks: [mock_benchmark]
+  adapter:
+    name: huggingface
+    model_kwargs: {torch_dtype: bfloat16}
+    tokenizer_kwargs: {padding_side: left}
+""",
+    "EvalsClocks": """
+evals:
+  models: [small]
+  benchmarks: [mock_benchmark]
+  clocks: {startup_timeout_s: 1800, stall_timeout_s: 600}
+""",
+    "EvalsRetry": """
+evals:
+  models: [small]
+  benchmarks: [mock_benchmark]
+  retry: {crash: 5, network: 10}
+""",
 }

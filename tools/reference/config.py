@@ -1,4 +1,4 @@
-"""Renders docs/config.md from the schema: `python -m paceline.config.reference > docs/config.md`."""
+"""Renders docs/config.md from the schema: `python -m tools.reference.config > docs/config.md`."""
 
 import json
 import sys
@@ -6,11 +6,19 @@ from collections.abc import Iterator
 from typing import Any
 
 from pydantic import BaseModel
+from tools.reference.config_text import EXAMPLES, INTRODUCTION, PLACEHOLDERS, PLACES, SHORTHANDS
 
-from paceline.config import reference_evals
+from paceline.config.evals import (
+    Evals,
+    EvalsAdapter,
+    EvalsAttention,
+    EvalsBenchmark,
+    EvalsClocks,
+    EvalsModel,
+    EvalsRetry,
+)
 from paceline.config.machines import LimitsOptions, PoolOptions, RayOptions, ResourcesOptions
 from paceline.config.nights import Nightly
-from paceline.config.reference_text import EXAMPLES, INTRODUCTION, PLACEHOLDERS, PLACES, SHORTHANDS
 from paceline.config.schema import (
     Config,
     Dataset,
@@ -44,7 +52,13 @@ SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("GPU recorder", GpuStatsRecorder),
     ("History", History),
     ("Nightly", Nightly),
-    *reference_evals.SECTIONS,
+    ("Evals", Evals),
+    ("Evals model", EvalsModel),
+    ("Evals attention", EvalsAttention),
+    ("Evals benchmark", EvalsBenchmark),
+    ("Evals adapter", EvalsAdapter),
+    ("Evals clocks", EvalsClocks),
+    ("Evals retry", EvalsRetry),
 )
 _TITLES = {
     **{model.__name__: title for title, model in SECTIONS},
