@@ -7,7 +7,7 @@ import pytest
 from config.config_files import ENTRY, ConfigFiles
 from paceline.config.load import load
 from paceline.config.nodes import plain
-from paceline.config.variables import Unset
+from paceline.config.templates import Unset
 from paceline.errors import ConfigError, Problem
 
 

@@ -10,9 +10,9 @@ from tools.reference.config import SECTIONS, render
 from tools.reference.config_text import EXAMPLES, INTRODUCTION, PLACEHOLDERS, SHORTHANDS
 
 from config.config_files import ConfigFiles
+from paceline.config.templates import AtomKind
 from paceline.plan.directories import NAMES
 from paceline.plan.expansion import FILE_NAMES
-from paceline.plan.placeholders import AtomKind
 
 PAGE = Path(__file__).parents[2] / "docs" / "config.md"
 

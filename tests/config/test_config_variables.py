@@ -6,16 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.config.nodes import Mark, Node, at, from_data, plain, resolve
-from paceline.config.variables import (
+from paceline.config.nodes import Mark, Node, at, from_data, path_text, plain, resolve
+from paceline.config.templates import (
+    Atom,
     MalformedVariable,
+    Template,
     Unset,
-    UnsetVariable,
     expand,
-    find,
     is_lazy,
     names_in,
-    path_text,
+    parse,
     substitute_tree,
 )
 
@@ -80,8 +80,9 @@ def test_forms(text: str, result: str) -> None:
     ],
 )
 def test_unset(text: str, message: str) -> None:
-    with pytest.raises(UnsetVariable, match=message.replace("?", r"\?")):
-        expand(text, ENVIRON)
+    found = expand(text, ENVIRON)
+    assert isinstance(found, Unset)
+    assert str(found) == message
 
 
 @pytest.mark.parametrize(
@@ -97,10 +98,10 @@ def test_nesting_is_bounded() -> None:
         expand("${NO:-" * 5000 + "}" * 5000, {})
 
 
-def test_find_names_every_place() -> None:
-    found = find("a ${A} $$ ${NO:?why}", ENVIRON)
-    assert [(item.start, item.end, item.name) for item in found] == [(2, 6, "A"), (7, 9, "$"), (10, 20, "NO")]
-    assert [item.value for item in found] == ["alpha", "$", Unset(name="NO", message="why")]
+def test_variables_alone_are_read() -> None:
+    found = parse("a ${A} $$ {x} ${NO:?why}", placeholders=False)
+    why = Atom("variable", "NO", "${NO:?why}", ":?why")
+    assert found == ("a ", Atom("variable", "A", "${A}"), " $ {x} ", why)
 
 
 def test_names_include_those_in_defaults() -> None:
@@ -196,7 +197,7 @@ def test_paths_read_as_people_write_them() -> None:
 @given(st.text().filter(lambda text: "$" not in text))
 def test_text_without_a_dollar_is_itself(text: str) -> None:
     assert expand(text, {}) == text
-    assert find(text, {}) == []
+    assert parse(text, placeholders=False) == (text,)
 
 
 @given(st.text("ab${}:-?"))
@@ -208,14 +209,28 @@ def test_escaping_dollars_round_trips(text: str) -> None:
 def test_any_text_expands_is_unset_or_is_malformed(text: str, environ: dict[str, str]) -> None:
     try:
         result = expand(text, environ)
-    except (UnsetVariable, MalformedVariable):
+    except MalformedVariable:
         return
-    pieces, position = [], 0
-    for found in find(text, environ):
-        assert isinstance(found.value, str)
-        pieces += [text[position : found.start], found.value]
-        position = found.end
-    assert "".join([*pieces, text[position:]]) == result
+    if isinstance(result, Unset):
+        assert f"${{{result.name}" in text
+        return
+
+    def value(atom: Atom) -> str:
+        return environ.get(atom.name) or filled(atom.default or ("",))
+
+    def filled(template: Template) -> str:
+        return "".join(part if isinstance(part, str) else value(part) for part in template)
+
+    assert filled(parse(text, placeholders=False)) == result
+
+
+@given(st.text("AB${}:-?x ns.m"))
+def test_what_makes_sense_without_placeholders_does_so_with_them(text: str) -> None:
+    try:
+        parse(text, placeholders=False)
+    except MalformedVariable:
+        return
+    parse(text)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"])))

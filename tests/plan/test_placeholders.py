@@ -5,10 +5,10 @@ import re
 import shlex
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
-from paceline.plan.placeholders import Atom, fill, parse, split
+from paceline.config.templates import Atom, MalformedVariable, Template, fill, parse, parse_filled, split
 
 BRACED = st.text(st.sampled_from("{}${}ab_1:,. \"'-\\é"), max_size=40)
 WILD = st.one_of(BRACED, st.text(max_size=40).filter(lambda text: "\x00" not in text))
@@ -21,6 +21,14 @@ JSON = st.recursive(
 
 def whole(text: str, **values: str) -> str:
     return fill(parse(text), lambda atom: values.get(atom.name, f"<{atom.kind}|{atom.name}|{atom.detail}>"))
+
+
+def parsed(text: str) -> Template:
+    """What is read of a text that a configuration may hold."""
+    try:
+        return parse(text)
+    except MalformedVariable:
+        reject()
 
 
 def words(text: str, **values: str) -> list[str]:
@@ -43,6 +51,8 @@ def words(text: str, **values: str) -> list[str]:
         ("${A:-{session}}}", "<variable|A|:-{session}>}"),
         ("$${A:-{session}}", "${A:-{session}}"),
         ("$${session", "${session"),
+        ("$${A:-$${B}} {{$${C}}}", "${A:-${B}} {{${C}}}"),
+        ("$${A:-${B} {session}}", "${A:-<variable|B|> {session}}"),
         ("{{session}}", "{session}"),
         ("{{dataset:a,b}} {{matrix.x}} {{needs:y}}", "{dataset:a,b} {matrix.x} {needs:y}"),
         ("{{session}", "{<name|session|>"),
@@ -63,7 +73,7 @@ def test_what_is_a_placeholder(text: str, expected: str) -> None:
 
 def test_atoms_know_how_they_were_written() -> None:
     template = parse("a{x}b${Y:-z}")
-    assert template == ("a", Atom("name", "x", "{x}"), "b", Atom("variable", "Y", "${Y:-z}", ":-z"))
+    assert template == ("a", Atom("name", "x", "{x}"), "b", Atom("variable", "Y", "${Y:-z}", ":-z", ("z",)))
 
 
 @pytest.mark.parametrize(
@@ -96,13 +106,14 @@ def test_an_open_quote_is_an_error(text: str) -> None:
 @given(WILD)
 def test_text_without_placeholders_comes_back_unchanged(text: str) -> None:
     assume("$" not in text)
+    assert parse_filled(text) == parse(text)
     assume(not re.search(r"\{(?:[A-Za-z_][A-Za-z0-9_]*|\s*dataset\s*:|matrix\.|needs:)", text))
     assert parse(text) == (text,)
 
 
 @given(WILD)
 def test_any_text_can_be_read_and_put_together_again(text: str) -> None:
-    template = parse(text)
+    template = parsed(text)
     again = fill(template, lambda atom: atom.text)
     assert re.sub(r"[${}]", "", again) == re.sub(r"[${}]", "", text)
 
@@ -128,7 +139,7 @@ def test_quoted_words_come_back(given_words: list[str]) -> None:
 
 @given(st.text(st.sampled_from("ab '\"\\\n\t{}#$é"), max_size=30))
 def test_splitting_is_that_of_the_shell(text: str) -> None:
-    assume(parse(text) == (text,))  # the quotes of an atom such as `${a'}` are its own
+    assume(parsed(text) == (text,))  # the quotes of an atom such as `${a'}` are its own
     try:
         expected = shlex.split(text)
     except ValueError:

@@ -10,18 +10,10 @@ from typing import NamedTuple
 
 from paceline.config.containers import in_container, mounted
 from paceline.config.merge import UNSET, identity, merge, without_nulls
-from paceline.config.nodes import Mark, Node, items_of, mapping_of
+from paceline.config.nodes import Location, Mark, Node, items_of, mapping_of, path_text
 from paceline.config.schema import Config
 from paceline.config.sink_choice import choose_sinks
-from paceline.config.variables import (
-    BLOCK_LISTS,
-    MalformedVariable,
-    Path,
-    UnsetVariable,
-    expand,
-    is_reference,
-    path_text,
-)
+from paceline.config.templates import BLOCK_LISTS, MalformedVariable, expand, is_reference
 from paceline.errors import ConfigError, Problem
 
 UNIQUE_LISTS = ("entries", "data_setups", "datasets", "paths", "sinks")
@@ -155,7 +147,7 @@ def _keyed_items(node: Node, name: str, content: str | None = None) -> Node:
     return node._replace(value=items)
 
 
-def _duplicates(node: Node | None, path: Path) -> list[Problem]:
+def _duplicates(node: Node | None, path: Location) -> list[Problem]:
     seen: dict[tuple[str, str], Mark] = {}
     problems = []
     for index, item in enumerate(items_of(node)):
@@ -289,14 +281,13 @@ def _is_disabled(item: Node, environ: Mapping[str, str]) -> bool:
         return False
     if isinstance(enabled.value, str) and (enabled.plain or is_reference(enabled.value)):
         try:
-            return expand(enabled.value, environ).lower() == "false"
-        except (UnsetVariable, MalformedVariable):
-            # Told when the variables of all keys are put in.
-            return False
+            return str(expand(enabled.value, environ)).lower() == "false"
+        except MalformedVariable:
+            return False  # reported when the variables of all keys are put in
     return enabled.value is False
 
 
-def _problem(mark: Mark, path: Path, message: str) -> Problem:
+def _problem(mark: Mark, path: Location, message: str) -> Problem:
     return Problem(file=mark.file, line=mark.line, path=path_text(path), message=message)
 
 

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from paceline.config.load import Loaded
-from paceline.config.nodes import Node
+from paceline.config.nodes import Location, Node
 from paceline.config.sink_choice import COMMAND_LINE
-from paceline.config.variables import Path
 
 
 def explain(loaded: Loaded) -> Iterator[tuple[str, str, str]]:
@@ -30,7 +29,7 @@ def value_text(node: Node) -> str:
     return node.text or "null"
 
 
-def _leaves(node: Node, path: Path) -> Iterator[tuple[Path, Node]]:
+def _leaves(node: Node, path: Location) -> Iterator[tuple[Location, Node]]:
     value: Any = node.value
     steps = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     empty = True

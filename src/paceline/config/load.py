@@ -7,7 +7,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from paceline.config import variables
 from paceline.config.dialects import (
     Normalised,
     find_duplicates,
@@ -16,13 +15,13 @@ from paceline.config.dialects import (
     normalise_document,
 )
 from paceline.config.merge import merge
-from paceline.config.nodes import Mark, Node, at, from_data, parse_file
+from paceline.config.nodes import Location, Mark, Node, at, from_data, parse_file
 from paceline.config.problems import Locator
 from paceline.config.salvage import salvage
 from paceline.config.schema import Config
 from paceline.config.sink_choice import COMMAND_LINE, variables_of_sinks
+from paceline.config.templates import BLOCK_LISTS, Unset, substitute_tree
 from paceline.config.validate import validate
-from paceline.config.variables import BLOCK_LISTS, Unset, substitute_tree
 from paceline.errors import ConfigError, Problem
 
 
@@ -39,7 +38,7 @@ class Loaded:
     config: Config
     tree: Node
     files: tuple[Path, ...]
-    unset: Mapping[variables.Path, Unset]
+    unset: Mapping[Location, Unset]
     used_variables_in_sinks: tuple[str, ...]
     warnings: tuple[str, ...]
     positions: Mapping[str, Sequence[int]]
@@ -47,11 +46,11 @@ class Loaded:
     problems: tuple[Problem, ...] = ()
     left_out: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
-    def mark(self, path: variables.Path) -> Mark:
+    def mark(self, path: Location) -> Mark:
         """The file and line that set the value at a path, or the nearest part around it."""
         return at(self.tree, path).mark
 
-    def label(self, path: variables.Path) -> str:
+    def label(self, path: Location) -> str:
         """The path as errors name it: `entries[3].args`, the index counted with the disabled entries."""
         return Locator(self.tree, self.positions).path_text(path)
 
@@ -99,7 +98,7 @@ def load(
 
 def _load_sound(
     normalised: Normalised,
-    faults: Sequence[variables.Path],
+    faults: Sequence[Location],
     environ: Mapping[str, str],
     paths: Sequence[Path],
 ) -> Loaded | None:
@@ -191,12 +190,12 @@ def _with_escaped_dollars(node: Node) -> Node:
     return node
 
 
-def _is_block(path: variables.Path) -> bool:
+def _is_block(path: Location) -> bool:
     return len(path) > 1 and path[0] in BLOCK_LISTS
 
 
-def _first_of_blocks(unset: Sequence[Unset]) -> dict[variables.Path, Unset]:
-    first: dict[variables.Path, Unset] = {}
+def _first_of_blocks(unset: Sequence[Unset]) -> dict[Location, Unset]:
+    first: dict[Location, Unset] = {}
     for item in unset:
         if _is_block(item.path):
             first.setdefault(item.path[:2], item)

@@ -44,6 +44,10 @@ _TAG_TYPES: dict[str, tuple[type, ...]] = {
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+Location = tuple[str | int, ...]
+"""The way from the top of a tree to a part of it: `("entries", 3, "timeout_s")`."""
+
+
 class Mark(NamedTuple):
     """A line of a file; lines count from 1."""
 
@@ -99,18 +103,21 @@ def plain(node: Node) -> Any:
 def at(node: Node, loc: Sequence[str | int]) -> Node:
     """The deepest node that exists along a location."""
     for step in loc:
-        child = _child(node, step)
+        if isinstance(step, str):
+            child = mapping_of(node).get(step)
+        else:
+            items = items_of(node)
+            child = items[step] if 0 <= step < len(items) else None
         if child is None:
             break
         node = child
     return node
 
 
-def _child(node: Node, step: str | int) -> Node | None:
-    if isinstance(step, str):
-        return mapping_of(node).get(step)
-    items = items_of(node)
-    return items[step] if 0 <= step < len(items) else None
+def path_text(path: Location) -> str:
+    """A path as people write it: `entries[3].timeout_s`."""
+    parts = [f"[{step}]" if isinstance(step, int) else f".{step}" for step in path]
+    return "".join(parts).removeprefix(".")
 
 
 def mapping_of(node: Node | None) -> dict[str, Node]:

@@ -6,11 +6,10 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from paceline.config.nodes import Mark, Node, at
+from paceline.config.nodes import Location, Mark, Node, at, path_text
 from paceline.config.schema import Config
 from paceline.config.sink_choice import COMMAND_LINE
 from paceline.config.values import shown
-from paceline.config.variables import Path, path_text
 from paceline.errors import Problem
 
 UNKNOWN_KEY = "extra_forbidden"
@@ -30,12 +29,12 @@ class Locator:
         self.tree = tree
         self.positions = positions
 
-    def problem(self, path: Path, message: str) -> Problem:
+    def problem(self, path: Location, message: str) -> Problem:
         """A problem at a path; its index in a list is the one before disabled items were left out."""
         mark = at(self.tree, path).mark
         return problem_at(mark, self.path_text(path), message)
 
-    def path_text(self, path: Path) -> str:
+    def path_text(self, path: Location) -> str:
         if len(path) > 1 and isinstance(path[1], int):
             original = self.positions.get(str(path[0]), ())
             if path[1] < len(original):
@@ -44,7 +43,7 @@ class Locator:
 
     def explain(self, error: Mapping[str, Any]) -> Problem:
         """One of pydantic's errors as a problem."""
-        loc: Path = tuple(error["loc"])
+        loc: Location = tuple(error["loc"])
         if error["type"] == "missing":
             return self.problem(loc[:-1], f"the key {loc[-1]!r} is missing")
         if error["type"] == UNKNOWN_KEY:
@@ -54,7 +53,7 @@ class Locator:
             )
         return self.problem(loc, self._message(loc, error))
 
-    def _message(self, loc: Path, error: Mapping[str, Any]) -> str:
+    def _message(self, loc: Location, error: Mapping[str, Any]) -> str:
         node = at(self.tree, loc)
         context = error.get("ctx", {})
         # A value that came from a variable may be a secret: the variable is named instead.
@@ -72,17 +71,17 @@ def problem_at(mark: Mark, path: str, message: str) -> Problem:
     return Problem(file=mark.file, line=mark.line, path=path, message=message)
 
 
-def _unknown_key(loc: Path) -> str:
+def _unknown_key(loc: Location) -> str:
     close = closest_key(loc)
     return f"unknown key {str(loc[-1])!r}" + (f"; did you mean {close!r}?" if close else "")
 
 
-def closest_key(loc: Path) -> str:
+def closest_key(loc: Location) -> str:
     """The key that an unknown one was probably meant to be; empty if there is none like it."""
     return next(iter(get_close_matches(str(loc[-1]), _keys_at(loc[:-1]), 1)), "")
 
 
-def _keys_at(loc: Path) -> list[str]:
+def _keys_at(loc: Location) -> list[str]:
     model: type[BaseModel] | None = Config
     for step in loc:
         if isinstance(step, str) and model is not None:

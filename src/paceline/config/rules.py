@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple, get_args
 
+from paceline.config.nodes import Location
 from paceline.config.schema import DEFAULT_TIMEOUT_S
 from paceline.config.values import is_number, is_scalar, shown
-from paceline.config.variables import Path
 from paceline.model import CheckKind
 
 _AXIS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
@@ -16,7 +16,7 @@ _AXIS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 class Breach(NamedTuple):
     """A rule that is broken. One of `missing` keys may be in a file that cannot be read, or be there misspelt."""
 
-    path: Path
+    path: Location
     message: str
     missing: tuple[str, ...] = ()
 
@@ -51,7 +51,7 @@ def _check_suite(data: dict[str, Any], disabled_entries: int) -> Iterator[Breach
         yield Breach(("viewer_url",), "give 'viewer_url' or 'viewer_url_template', not both")
 
 
-def _check_program(work: dict[str, Any], path: Path) -> Iterator[Breach]:
+def _check_program(work: dict[str, Any], path: Location) -> Iterator[Breach]:
     if "script" in work and "command" in work:
         yield Breach((*path, "command"), "give 'script' or 'command', not both")
     elif "script" not in work and "command" not in work:
@@ -62,7 +62,7 @@ def _check_program(work: dict[str, Any], path: Path) -> Iterator[Breach]:
             yield Breach((*path, key), "must not be empty")
 
 
-def _check_timeout(data: dict[str, Any], entry: dict[str, Any], path: Path) -> Iterator[Breach]:
+def _check_timeout(data: dict[str, Any], entry: dict[str, Any], path: Location) -> Iterator[Breach]:
     longest = data.get("max_timeout_s")
     timeout = entry.get("timeout_s", data.get("default_timeout_s", DEFAULT_TIMEOUT_S))
     if is_number(longest) and is_number(timeout) and timeout > longest:
@@ -70,7 +70,7 @@ def _check_timeout(data: dict[str, Any], entry: dict[str, Any], path: Path) -> I
         yield Breach((*path, "timeout_s"), f"{key} {timeout:g} is above max_timeout_s {longest:g}")
 
 
-def _check_requirement(requirement: dict[str, Any], path: Path) -> Iterator[Breach]:
+def _check_requirement(requirement: dict[str, Any], path: Location) -> Iterator[Breach]:
     exact: Any = requirement.get("exact_value")
     low: Any = requirement.get("min_value")
     high: Any = requirement.get("max_value")
@@ -86,7 +86,7 @@ def _check_requirement(requirement: dict[str, Any], path: Path) -> Iterator[Brea
         yield Breach((*path, "tolerance"), f"{shown(exact)} has no tolerance; only a number has")
 
 
-def _check_matrix(matrix: dict[str, Any], path: Path) -> Iterator[Breach]:
+def _check_matrix(matrix: dict[str, Any], path: Location) -> Iterator[Breach]:
     axes = {key: values for key, values in matrix.items() if key not in ("include", "exclude")}
     included = [item for _, item in _mappings(matrix.get("include"))]
     if not axes and not included:
@@ -99,7 +99,7 @@ def _check_matrix(matrix: dict[str, Any], path: Path) -> Iterator[Breach]:
             yield from _check_combination(key, item, known, (*path, key, index))
 
 
-def _check_axis(name: str, values: Any, path: Path) -> Iterator[Breach]:
+def _check_axis(name: str, values: Any, path: Location) -> Iterator[Breach]:
     if not _AXIS_NAME.fullmatch(name):
         yield Breach(path, "an axis is named with letters, digits, '_' and '-'")
     if values == []:
@@ -115,7 +115,7 @@ def _check_axis(name: str, values: Any, path: Path) -> Iterator[Breach]:
         seen.add(str(value))
 
 
-def _check_combination(kind: str, item: dict[str, Any], known: set[str], path: Path) -> Iterator[Breach]:
+def _check_combination(kind: str, item: dict[str, Any], known: set[str], path: Location) -> Iterator[Breach]:
     if not item:
         yield Breach(path, f"an item of '{kind}' needs at least one axis")
     for name in item:

@@ -5,8 +5,7 @@ from typing import NamedTuple
 
 from paceline.config.dialects import UNIQUE_LISTS, Normalised
 from paceline.config.merge import identity
-from paceline.config.nodes import Node, items_of, mapping_of
-from paceline.config.variables import Path
+from paceline.config.nodes import Location, Node, items_of, mapping_of
 
 
 class Salvaged(NamedTuple):
@@ -16,7 +15,7 @@ class Salvaged(NamedTuple):
     left_out: Mapping[str, frozenset[str]]
 
 
-def salvage(normalised: Normalised, faults: Iterable[Path]) -> Salvaged:
+def salvage(normalised: Normalised, faults: Iterable[Location]) -> Salvaged:
     """The tree without the items and top-level keys that faults lie in, and without items that are there twice."""
     root = dict(mapping_of(normalised.tree))
     positions = dict(normalised.positions)
@@ -36,7 +35,7 @@ def salvage(normalised: Normalised, faults: Iterable[Path]) -> Salvaged:
     return Salvaged(normalised._replace(tree=tree, positions=positions), left_out)
 
 
-def _sort_faults(faults: Iterable[Path]) -> tuple[dict[str, set[int]], set[str]]:
+def _sort_faults(faults: Iterable[Location]) -> tuple[dict[str, set[int]], set[str]]:
     """Faults in items of lists by list, and the top-level keys that are at fault as a whole."""
     items: dict[str, set[int]] = {}
     keys: set[str] = set()

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from paceline.config.merge import merge
 from paceline.config.nodes import Mark, Node, items_of
-from paceline.config.variables import names_in
+from paceline.config.templates import names_in
 from paceline.errors import Problem
 
 COMMAND_LINE = Mark("command line", 0)

@@ -8,11 +8,11 @@ from pydantic import ValidationError
 
 from paceline.config.dialects import Normalised
 from paceline.config.merge import IDENTITY_KEYS
-from paceline.config.nodes import Node, at, plain, resolve
+from paceline.config.nodes import Location, Node, at, plain, resolve
 from paceline.config.problems import UNKNOWN_KEY, Locator, closest_key
 from paceline.config.rules import check_rules
 from paceline.config.schema import Config
-from paceline.config.variables import Path, Substituted, is_reference
+from paceline.config.templates import Substituted, is_reference
 from paceline.errors import Problem
 
 # The rules say it better.
@@ -28,7 +28,7 @@ class Validated(NamedTuple):
     config: Config | None
     tree: Node
     problems: list[Problem]
-    faults: list[Path]
+    faults: list[Location]
 
 
 def validate(substituted: Substituted, normalised: Normalised, *, with_missing: bool) -> Validated:
@@ -54,14 +54,14 @@ def validate(substituted: Substituted, normalised: Normalised, *, with_missing: 
     return Validated(config, _with_typed(substituted.node, typed), problems, faults)
 
 
-def without_values(node: Node, paths: Sequence[Path], depth: int = 0) -> Node:
+def without_values(node: Node, paths: Sequence[Location], depth: int = 0) -> Node:
     """The tree without the values at some paths, so that the rest can be checked.
 
     A mapping in a nested list, such as a requirement, goes as a whole; names, and items of lists of scalars, stay.
     """
     if not paths:
         return node
-    inner: dict[str | int, list[Path]] = defaultdict(list)
+    inner: dict[str | int, list[Location]] = defaultdict(list)
     for path in paths:
         inner[path[0]].append(path[1:])
     if isinstance(node.value, dict):
@@ -141,7 +141,7 @@ def _with_typed(node: Node, typed: Mapping[int, Node]) -> Node:
     return typed.get(id(node), node)
 
 
-def _is_told(error: Any, with_missing: bool, meant: Set[Path]) -> bool:
+def _is_told(error: Any, with_missing: bool, meant: Set[Location]) -> bool:
     if error["type"] != "missing":
         return True
     keys = tuple(step for step in error["loc"] if isinstance(step, str))

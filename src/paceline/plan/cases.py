@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, get_args
 
+from paceline.config.nodes import Location
 from paceline.config.schema import DataSetup, Entry
 from paceline.config.schema import Requirement as Bounds
-from paceline.config.variables import Unset
+from paceline.config.templates import Unset
 from paceline.errors import MissingExtra, Problem
 from paceline.model import Case, CaseKind, CheckKind, Limits, Requirement, Resources, Source
 from paceline.plan.commands import RESULTS_PATH, Command, Filling, Recipe, Scripts, read_recipe
 from paceline.plan.directories import SESSION_DIR
 from paceline.plan.drafts import Draft
-from paceline.plan.expansion import Expansion, Location, Notes
+from paceline.plan.expansion import Expansion, Notes
 from paceline.plan.fingerprint import FileHashes, find_program, fingerprint
 from paceline.record.layout import DATA_SETUP, safe_name
 from paceline.record.redact import is_secret_name

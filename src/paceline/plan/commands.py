@@ -8,11 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from paceline.config.nodes import Location
 from paceline.config.paths import expand_home, normalise
 from paceline.config.schema import Config, DataSetup, Entry
+from paceline.config.templates import Template, parse, split
 from paceline.model import RUN_DIR, Scalar
-from paceline.plan.expansion import Expansion, Location, Notes, Place
-from paceline.plan.placeholders import Template, parse, split
+from paceline.plan.expansion import Expansion, Notes, Place
 
 RESULTS_FLAG = "--benchmark-results-path"
 RESULTS_PATH = "\x00results_path\x00"

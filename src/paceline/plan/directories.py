@@ -11,11 +11,11 @@ from urllib.parse import quote
 from paceline.config.load import Loaded
 from paceline.config.nodes import at
 from paceline.config.paths import expand_home, normalise
+from paceline.config.templates import fill, parse_filled
 from paceline.errors import ConfigError, Problem
 from paceline.model import RUN_DIR
 from paceline.plan.commands import RESULTS_PATH
 from paceline.plan.expansion import Expansion, Notes, Place
-from paceline.plan.placeholders import fill, parse
 from paceline.record.remote.address import place_of, working_dir
 
 SESSION_DIR = "\x00session_dir\x00"
@@ -105,8 +105,8 @@ def _text(
     if "{" not in value:
         return value
     notes = Notes()
-    node = at(expansion.loaded.tree, (key,))
-    text = expansion.expand(value if node.raw is None else node.raw, Place(location=(key,)), notes)
+    written = at(expansion.loaded.tree, (key,)).raw
+    text = expansion.expand(value if written is None else written, Place(location=(key,)), notes)
     problems += notes.problems
     problems += [expansion.problem(one.path, str(one)) for one in notes.unset]
     for mark, known in marks.items():
@@ -148,12 +148,13 @@ def viewer_url(expansion: Expansion, directories: Directories, problems: list[Pr
         else _on_host(expansion, str(directories.session_dir)),
     }
     known |= {f"{name}_url": quote(value, safe="") for name, value in known.items()}
-    unknown = [part for part in parse(template) if not isinstance(part, str) and part.name not in known]
+    parts = parse_filled(template)
+    unknown = [part for part in parts if not isinstance(part, str) and part.name not in known]
     if unknown:
         message = f"{unknown[0].text}: unknown placeholder; known are {', '.join(known)}"
         problems.append(expansion.problem(("viewer_url_template",), message))
         return None
-    return fill(parse(template), lambda atom: known[atom.name])
+    return fill(parts, lambda atom: known[atom.name])
 
 
 def _on_host(expansion: Expansion, path: str) -> str:

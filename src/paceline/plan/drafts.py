@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from paceline.config.schema import Entry
+from paceline.config.templates import parse_filled
 from paceline.errors import Problem, did_you_mean
 from paceline.model import Scalar, key_case, name_case
 from paceline.plan.expansion import Expansion, Notes, Place
@@ -116,7 +117,7 @@ class _Needs:
         for i, text in enumerate(draft.entry.needs):
             place = Place(location=("entries", draft.position, "needs", i), params=draft.params)
             notes = Notes()
-            name = self._expansion.expand(text, place, notes) if "{matrix." in text else text
+            name = self._expansion.fill(parse_filled(text), place, notes) if "{matrix." in text else text
             self._problems += notes.problems
             if found := self._find(name):
                 needs.update(dict.fromkeys(found))

@@ -9,16 +9,14 @@ from typing import NamedTuple
 
 from paceline.config.containers import in_container, mounted
 from paceline.config.load import Loaded
+from paceline.config.nodes import Location
 from paceline.config.paths import expand_home, normalise
 from paceline.config.problems import problem_at
-from paceline.config.variables import Unset
+from paceline.config.templates import Atom, Template, Unset, fill, look_up, parse
 from paceline.errors import Problem, did_you_mean
 from paceline.model import Scalar, Setting, write_scalar
-from paceline.plan.placeholders import Atom, Template, fill, parse
 from paceline.record.redact import is_secret_name
 from paceline.record.repository import find_top
-
-Location = tuple[str | int, ...]
 
 FILE_NAMES = ("config_dir", "repo_dir", "curator_repo_dir")
 """Placeholders that depend on the file they are written in."""
@@ -148,13 +146,12 @@ class Expansion:
                 return self._needs(atom, place, notes)
 
     def _variable(self, atom: Atom, place: Place, notes: Notes) -> str:
-        value = self.environ.get(atom.name)
-        operator, rest = atom.detail[:2], atom.detail[2:]
-        if value is None or (operator and not value):
-            if operator == ":-":
-                return self.expand(rest, place, notes)
+        value = look_up(atom, self.environ)
+        if isinstance(value, tuple):
+            return self.fill(value, place, notes)
+        if isinstance(value, Unset):
             mark = self.loaded.mark(place.location)
-            notes.unset.append(Unset(name=atom.name, message=rest, path=place.location, mark=mark))
+            notes.unset.append(replace(value, path=place.location, mark=mark))
             return atom.text
         if is_secret_name(atom.name) or atom.name in self._secret_names:
             notes.secrets.add(value)
