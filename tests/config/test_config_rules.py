@@ -39,7 +39,15 @@ def of_entry(files: ConfigFiles, text: str) -> list[str]:
         ("matrix: {'a b': [1]}", "entries[0].matrix.a b: an axis is named with letters, digits, '_' and '-'"),
         (
             "matrix: {size: [1], exclude: [{sise: 1}]}",
-            "entries[0].matrix.exclude[0].sise: there is no axis 'sise'; the axes are size",
+            "entries[0].matrix.exclude[0].sise: there is no axis 'sise'; did you mean 'size'?",
+        ),
+        (
+            "matrix: {size: [1], include: [{mode: fast}], exclude: [{mode: fast}]}",
+            "entries[0].matrix.exclude[0].mode: there is no axis 'mode'; the axes are size",
+        ),
+        (
+            "matrix: {size: [1], exclude: [{size: 1}]}",
+            "entries[0].matrix: has no cells left; give an axis a value, or exclude less",
         ),
         (
             "matrix: {size: [1], include: [{}]}",

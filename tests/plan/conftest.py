@@ -37,6 +37,6 @@ def plan(suite: Path, outside_container: None) -> Planner:
         known = environ or {}
         options.setdefault("session", "night")
         options.setdefault("results_dir", suite / "results")
-        return make_plan(load([config], environ=known), environ=known, **options)
+        return make_plan(load([config], environ=known, lenient=True), environ=known, **options)
 
     return plan_text

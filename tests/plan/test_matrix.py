@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paceline.config.rules import check_matrix
+from paceline.config.rules import expand_matrix as expand
 from paceline.model import Scalar, key_case, name_case, write_scalar
-from paceline.plan.matrix import MatrixError, expand
 
 SCALARS = st.one_of(st.integers(-5, 5), st.booleans(), st.sampled_from(["a", "b c", "1", "x,y"]), st.none())
 AXES = st.dictionaries(
@@ -78,24 +79,28 @@ def test_an_included_cell_has_its_axes_first() -> None:
     ("axes", "exclude", "words"),
     [
         ({"a": [1, 2]}, [{"a": 1}, {"a": 2}], "no cells left"),
-        ({"a": []}, [], "no cells left"),
-        ({}, [], "no cells left"),
+        ({"a": []}, [], "at least one value"),
+        ({}, [], "needs an axis"),
         ({"a": [1, "1"]}, [], "there twice"),
         ({"size": [1]}, [{"sise": 1}], "did you mean 'size'"),
-        ({"size": [1]}, [{}], "exclude every cell"),
+        ({"a": [True, "true"]}, [], "there twice"),
+        ({"size": [1]}, [{}], "'exclude' needs at least one axis"),
         ({"a": list(range(101)), "b": list(range(101))}, [], "10,201 cells"),
     ],
 )
 def test_what_cannot_be_expanded(
     axes: dict[str, list[Scalar]], exclude: list[dict[str, Scalar]], words: str
 ) -> None:
-    with pytest.raises(MatrixError, match=words):
-        expand(axes, exclude=exclude)
+    assert any(words in breach.message for breach in check_matrix({**axes, "exclude": exclude}))
+
+
+def test_values_whose_names_differ_are_different() -> None:
+    assert not list(check_matrix({"a": [True, "True", 1, 1.0]}))
 
 
 def test_a_huge_matrix_is_refused_without_being_built() -> None:
-    with pytest.raises(MatrixError, match="at most"):
-        expand({f"a{i}": list(range(100)) for i in range(40)})
+    (breach,) = check_matrix({f"a{i}": list(range(100)) for i in range(40)})
+    assert "at most" in breach.message
 
 
 @given(AXES)
@@ -114,10 +119,11 @@ def test_exclude_removes_exactly_the_matching(axes: dict[str, list[Scalar]], dat
     rule = dict(data.draw(st.lists(st.sampled_from(items), min_size=1)))
     kept = [cell for cell in everything if any(repr(cell[k]) != repr(v) for k, v in rule.items())]
     if kept:
+        assert not list(check_matrix({**axes, "exclude": [rule]}))
         assert repr(expand(axes, exclude=[rule])) == repr(kept)
     else:
-        with pytest.raises(MatrixError):
-            expand(axes, exclude=[rule])
+        (breach,) = check_matrix({**axes, "exclude": [rule]})
+        assert "no cells left" in breach.message
 
 
 @given(AXES)

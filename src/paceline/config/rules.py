@@ -1,16 +1,27 @@
-"""Which keys go together. Works on the data as it is, valid or not, so that all mistakes are told at once."""
+"""Which keys go together, and what a matrix means.
+
+The checks work on the data as it is, valid or not, so that all mistakes are reported at once.
+"""
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any, NamedTuple, get_args
 
 from paceline.config.nodes import Location
 from paceline.config.schema import DEFAULT_TIMEOUT_S
 from paceline.config.values import is_number, is_scalar, shown
-from paceline.model import CheckKind
+from paceline.errors import did_you_mean
+from paceline.model import CheckKind, Scalar, write_scalar
+
+MAX_CELLS = 10_000
+
+Cell = dict[str, Scalar]
+Item = tuple[int, dict[str, Any]]
 
 _AXIS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_AXIS_NAMES = "an axis is named with letters, digits, '_' and '-'"
 
 
 class Breach(NamedTuple):
@@ -31,7 +42,7 @@ def check_rules(data: dict[str, Any], disabled_entries: int = 0) -> Iterator[Bre
         for number, requirement in _mappings(entry.get("requirements")):
             yield from _check_requirement(requirement, (*path, "requirements", number))
         if isinstance(entry.get("matrix"), dict):
-            yield from _check_matrix(entry["matrix"], (*path, "matrix"))
+            yield from check_matrix(entry["matrix"], (*path, "matrix"))
     for index, setup in _mappings(data.get("data_setups")):
         yield from _check_program(setup, ("data_setups", index))
     for index, sink in _mappings(data.get("sinks")):
@@ -86,22 +97,34 @@ def _check_requirement(requirement: dict[str, Any], path: Location) -> Iterator[
         yield Breach((*path, "tolerance"), f"{shown(exact)} has no tolerance; only a number has")
 
 
-def _check_matrix(matrix: dict[str, Any], path: Location) -> Iterator[Breach]:
+def check_matrix(matrix: dict[str, Any], path: Location = ()) -> Iterator[Breach]:
+    """All that keeps a matrix from being expanded. `exclude` is about the axes: it applies before `include` does."""
     axes = {key: values for key, values in matrix.items() if key not in ("include", "exclude")}
-    included = [item for _, item in _mappings(matrix.get("include"))]
+    included, excluded = _mappings(matrix.get("include")), _mappings(matrix.get("exclude"))
     if not axes and not included:
         yield Breach(path, "a matrix needs an axis: a key with a list of values", missing=("",))
     for name, values in axes.items():
         yield from _check_axis(name, values, (*path, name))
-    known = {*axes, *(key for item in included for key in item)}
-    for key in ("include", "exclude"):
-        for index, item in _mappings(matrix.get(key)):
-            yield from _check_combination(key, item, known, (*path, key, index))
+    for kind, items in (("include", included), ("exclude", excluded)):
+        for index, item in items:
+            if not item:
+                yield Breach((*path, kind, index), f"an item of '{kind}' needs at least one axis")
+    for index, item in included:
+        for name in item:
+            if not _AXIS_NAME.fullmatch(name):
+                yield Breach((*path, "include", index, name), _AXIS_NAMES)
+    for index, item in excluded:
+        for name in item:
+            if name not in axes:
+                hint = did_you_mean(name, axes, f"the axes are {', '.join(sorted(axes)) or 'none'}")
+                yield Breach((*path, "exclude", index, name), f"there is no axis {name!r}; {hint}")
+    if all(isinstance(values, list) and values for values in axes.values()):
+        yield from _check_size(axes, included, excluded, path)
 
 
 def _check_axis(name: str, values: Any, path: Location) -> Iterator[Breach]:
     if not _AXIS_NAME.fullmatch(name):
-        yield Breach(path, "an axis is named with letters, digits, '_' and '-'")
+        yield Breach(path, _AXIS_NAMES)
     if values == []:
         yield Breach(path, "an axis needs at least one value")
     seen: set[str] = set()
@@ -110,22 +133,64 @@ def _check_axis(name: str, values: Any, path: Location) -> Iterator[Breach]:
             continue
         if isinstance(value, float) and not math.isfinite(value):
             yield Breach((*path, index), "a value of an axis must be finite")
-        if str(value) in seen:
+        text = write_scalar(value)  # as names of cases have it, which must differ
+        if text in seen:
             yield Breach((*path, index), f"the value {shown(value)} is there twice")
-        seen.add(str(value))
+        seen.add(text)
 
 
-def _check_combination(kind: str, item: dict[str, Any], known: set[str], path: Location) -> Iterator[Breach]:
-    if not item:
-        yield Breach(path, f"an item of '{kind}' needs at least one axis")
-    for name in item:
-        if kind == "exclude" and name not in known:
-            yield Breach((*path, name), f"there is no axis {name!r}; the axes are {', '.join(sorted(known))}")
-        elif not _AXIS_NAME.fullmatch(name):
-            yield Breach((*path, name), "an axis is named with letters, digits, '_' and '-'")
+def _check_size(
+    axes: dict[str, list[Any]], included: list[Item], excluded: list[Item], path: Location
+) -> Iterator[Breach]:
+    count = math.prod(map(len, axes.values())) + len(included)
+    rules = [item for _, item in excluded if item]
+    if count > MAX_CELLS:
+        yield Breach(path, f"has {count:,} cells; at most {MAX_CELLS:,} are allowed")
+    elif axes and rules and not included and next(_product(axes, rules), None) is None:
+        yield Breach(path, "has no cells left; give an axis a value, or exclude less")
 
 
-def _mappings(value: Any) -> Iterator[tuple[int, dict[str, Any]]]:
-    for index, item in enumerate(value if isinstance(value, list) else ()):
-        if isinstance(item, dict):
-            yield index, item
+def expand_matrix(
+    axes: Mapping[str, Sequence[Scalar]],
+    include: Sequence[Mapping[str, Scalar]] = (),
+    exclude: Sequence[Mapping[str, Scalar]] = (),
+) -> list[Cell]:
+    """All cells, in the order of the axes; `include` and `exclude` mean what they do in GitHub Actions.
+
+    An included mapping extends the combinations whose axis values it does not contradict; if there are
+    none, it is a cell of its own.
+    """
+    cells = list(_product(axes, exclude)) if axes else []
+    added: list[Cell] = []
+    for extra in include:
+        # What an axis set is never overwritten, what another `include` added may be.
+        on_axes = {axis: extra[axis] for axis in axes if axis in extra}
+        others = {name: value for name, value in extra.items() if name not in axes}
+        matching = [cell for cell in cells if _matches(cell, on_axes)]
+        for cell in matching:
+            cell.update(others)
+        if not matching:
+            added.append(on_axes | others)
+    return cells + added
+
+
+def _product(axes: Mapping[str, Sequence[Scalar]], exclude: Sequence[Mapping[str, Scalar]]) -> Iterator[Cell]:
+    for values in product(*axes.values()):
+        cell = dict(zip(axes, values, strict=True))
+        if not any(_matches(cell, rule) for rule in exclude):
+            yield cell
+
+
+def _matches(cell: Mapping[str, Scalar], rule: Mapping[str, Scalar]) -> bool:
+    return all(
+        name in cell and write_scalar(cell[name]) == write_scalar(value) for name, value in rule.items()
+    )
+
+
+def _mappings(value: Any) -> list[Item]:
+    """The items of a list that are mappings, with their positions."""
+    return [
+        (index, item)
+        for index, item in enumerate(value if isinstance(value, list) else ())
+        if isinstance(item, dict)
+    ]

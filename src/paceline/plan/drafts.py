@@ -4,12 +4,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from paceline.config.rules import Cell, expand_matrix
 from paceline.config.schema import Entry
 from paceline.config.templates import parse_filled
 from paceline.errors import Problem, did_you_mean
 from paceline.model import Scalar, key_case, name_case
 from paceline.plan.expansion import Expansion, Notes, Place
-from paceline.plan.matrix import Cell, MatrixError, expand
 from paceline.plan.selection import Candidate, Cycle, arrange
 
 _TOLD_CIRCLES = 20
@@ -36,17 +36,11 @@ def draft_cases(expansion: Expansion) -> tuple[list[Draft], list[Problem]]:
     """All drafts, needs first, and what is wrong with matrices, names and needs."""
     problems: list[Problem] = []
     drafts: list[Draft] = []
-    undrafted: set[str] = set()
     for position, entry in enumerate(expansion.loaded.config.entries):
-        try:
-            drafts.extend(_draft_entry(entry, position, expansion.setting.params))
-        except MatrixError as error:
-            location = ("entries", position, "matrix", *error.where)
-            problems.append(expansion.problem(location, str(error)))
-            undrafted.add(entry.name)
+        drafts.extend(_draft_entry(entry, position, expansion.setting.params))
     problems += _same_names(drafts, expansion)
     if any(draft.entry.needs for draft in drafts):
-        drafts, found = _Needs(drafts, expansion, undrafted).resolve()
+        drafts, found = _Needs(drafts, expansion).resolve()
         problems += found
     return drafts, problems
 
@@ -55,7 +49,7 @@ def _draft_entry(entry: Entry, position: int, others: Mapping[str, Scalar]) -> I
     """A draft for each cell; the parameters of a setting change what runs, never what it is called."""
     cells: Sequence[Cell] = [{}]
     if entry.matrix is not None:
-        cells = expand(entry.matrix.axes, entry.matrix.include, entry.matrix.exclude)
+        cells = expand_matrix(entry.matrix.axes, entry.matrix.include, entry.matrix.exclude)
     others = {name: value for name, value in others.items() if _takes(entry, name, cells)}
     for params in cells:
         name, key = name_case(entry.name, params), key_case(entry.name, params)
@@ -84,9 +78,8 @@ def _same_names(drafts: Sequence[Draft], expansion: Expansion) -> list[Problem]:
 class _Needs:
     """Names in `needs` → cases."""
 
-    def __init__(self, drafts: Sequence[Draft], expansion: Expansion, undrafted: set[str]) -> None:
+    def __init__(self, drafts: Sequence[Draft], expansion: Expansion) -> None:
         self._drafts = drafts
-        self._undrafted = undrafted
         self._expansion = expansion
         self._problems: list[Problem] = []
         self._setups = {setup.name for setup in expansion.loaded.config.data_setups}
@@ -123,13 +116,9 @@ class _Needs:
                 needs.update(dict.fromkeys(found))
             elif name in self._setups:
                 setups[name] = None
-            elif not notes.problems and not self._is_left_out(name):
+            elif not notes.problems and not self._expansion.is_left_out(name):
                 self._problems.append(self._unknown(name, place))
         return replace(draft, needs=tuple(needs), setups=tuple(setups))
-
-    def _is_left_out(self, name: str) -> bool:
-        """Whether it is there but has a fault of its own, which is told already."""
-        return name.partition("[")[0] in self._undrafted or self._expansion.is_left_out(name)
 
     def _find(self, name: str) -> list[str]:
         if name in self._cases:
