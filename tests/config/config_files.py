@@ -31,10 +31,9 @@ class ConfigFiles:
         environ: Mapping[str, str] | None = None,
         sinks: Sequence[str] = (),
         datasets: Path | None = None,
-        overrides: Mapping[str, Any] | None = None,
     ) -> Loaded:
         paths = self.write(*texts)
-        return load(paths, environ=environ or {}, sinks=sinks, datasets=datasets, overrides=overrides)
+        return load(paths, environ=environ or {}, sinks=sinks, datasets=datasets)
 
     def problems(self, *texts: str, **options: Any) -> list[str]:
         """The lines of the error, with file names relative to the directory."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from config.config_files import ENTRY, ConfigFiles
-from paceline.config import containers
+from paceline.config import paths
 
 CONTAINER = {"container": "podman"}
 
@@ -13,7 +13,7 @@ CONTAINER = {"container": "podman"}
 @pytest.fixture(autouse=True)
 def _on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests may run in a container themselves; the variable alone decides here."""
-    monkeypatch.setattr(containers, "MARKERS", ())
+    monkeypatch.setattr(paths, "MARKERS", ())
 
 
 def test_datasets_as_a_mapping_and_as_a_list_meet(files: ConfigFiles) -> None:
@@ -124,9 +124,9 @@ def test_the_results_path(files: ConfigFiles, tmp_path: Path, monkeypatch: pytes
     plain = ENTRY + "paths: [{name: results_path, host_path: /h}]\n"
     both = ENTRY + "paths: [{name: results_path, host_path: /h, container_path: /c}]\n"
     assert files.load(plain).config.results_dir == "/h"
-    monkeypatch.setattr(containers, "MOUNT", tmp_path / "no_mount")
+    monkeypatch.setattr(paths, "MOUNT", tmp_path / "no_mount")
     assert files.load(plain, environ=CONTAINER).config.results_dir == "/h"
-    monkeypatch.setattr(containers, "MOUNT", tmp_path)
+    monkeypatch.setattr(paths, "MOUNT", tmp_path)
     assert files.load(plain, environ=CONTAINER).config.results_dir == f"{tmp_path}/h"
     legacy = ENTRY + "results_path: /h\n"
     assert files.load(legacy, environ=CONTAINER).config.results_dir == f"{tmp_path}/h"

@@ -22,7 +22,7 @@ def test_every_value_has_an_origin(files: ConfigFiles) -> None:
         sinks: [{name: s, token: "${TOKEN}"}]
         """,
         environ={"T": "7", "TOKEN": "hunter2"},
-        overrides={"results_dir": "/r"},
+        sinks=["s", "t"],
     )
     rows = [(path, value, origin.rpartition("/")[2]) for path, value, origin in explain(loaded)]
     assert rows == [
@@ -36,5 +36,6 @@ def test_every_value_has_an_origin(files: ConfigFiles) -> None:
         ("sinks[0].name", "s", "b.yaml:4"),
         ("sinks[0].type", "s", "b.yaml:4"),
         ("sinks[0].token", "${TOKEN}", "b.yaml:4"),
-        ("results_dir", "/r", "command line"),
+        ("sinks[1].name", "t", "command line"),
+        ("sinks[1].type", "t", "command line"),
     ]

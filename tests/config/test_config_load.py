@@ -297,17 +297,6 @@ def test_the_gpu_recorder_can_be_switched_off(files: ConfigFiles) -> None:
     assert not files.load(ENTRY + "gpu_stats_recorder: {interval_s: 0}\n").config.gpu_stats_recorder.active
 
 
-def test_overrides_win_and_are_literal(files: ConfigFiles) -> None:
-    overrides = {"results_dir": "/x/$HOME/${Y}$$", "run_reason": None, "default_timeout_s": 5}
-    loaded = files.load(ENTRY + "results_dir: ${UNSET}\nrun_reason: r\n", overrides=overrides)
-    assert (loaded.config.results_dir, loaded.config.run_reason) == ("/x/$HOME/${Y}$$", "r")
-    assert loaded.config.default_timeout_s == 5
-    (problem,) = files.problems(ENTRY, overrides={"default_timeout_s": "soon"})
-    assert (
-        problem == "command line: default_timeout_s: expected a number of seconds greater than 0, got 'soon'"
-    )
-
-
 def test_the_dataset_file_merges_into_datasets(files: ConfigFiles, tmp_path: Path) -> None:
     path = tmp_path / "dataset_paths.json"
     path.write_text('{"cc": {"jsonl": "/new", "parquet": "/p"}, "other": {"jsonl": "/o"}}')

@@ -7,8 +7,8 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from paceline.config.explain import resolved_text
 from paceline.config.load import load
-from paceline.config.resolved import resolved_text
 from paceline.record.redact import Redactor
 
 

@@ -12,9 +12,10 @@ from jsonschema import Draft202012Validator
 from pydantic_core import PydanticCustomError
 
 from config.config_files import ENTRY, ConfigFiles
+from paceline.config.evals import WholeConfig
 from paceline.config.load import load
-from paceline.config.machines import RayOptions
 from paceline.config.schema import Config, Entry
+from paceline.config.sections import RayOptions
 from paceline.config.values import SIZE_UNITS, parse_size_bytes
 
 
@@ -189,15 +190,12 @@ entries:
 
 
 def test_the_json_schema_takes_what_files_may_hold(tmp_path: Path) -> None:
-    schema = json.loads(json.dumps(Config.model_json_schema()))
+    schema = json.loads(json.dumps(WholeConfig.model_json_schema()))
     Draft202012Validator.check_schema(schema)
     validator = Draft202012Validator(schema)
     (tmp_path / "a.yaml").write_text(WRITTEN)
-    load(
-        [tmp_path / "a.yaml"],
-        environ={"T": "5", "U": "u", "G": "true"},
-        overrides={"gpu_stats_recorder": {"enabled": True}},
-    )
+    (tmp_path / "b.yaml").write_text("gpu_stats_recorder: {enabled: true}\n")
+    load([tmp_path / "a.yaml", tmp_path / "b.yaml"], environ={"T": "5", "U": "u", "G": "true"})
     assert [error.message for error in validator.iter_errors(yaml.safe_load(WRITTEN))] == []
 
 
@@ -215,4 +213,4 @@ def test_the_json_schema_takes_what_files_may_hold(tmp_path: Path) -> None:
     ],
 )
 def test_the_json_schema_refuses_mistakes(data: Any) -> None:
-    assert list(Draft202012Validator(Config.model_json_schema()).iter_errors(data))
+    assert list(Draft202012Validator(WholeConfig.model_json_schema()).iter_errors(data))

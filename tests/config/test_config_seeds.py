@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from config.config_files import ConfigFiles
-from paceline.config import containers
+from paceline.config import paths
 
 MATRIX = """\
 # Example: removal_benchmark_matrix.yaml
@@ -180,7 +180,7 @@ entries:
 
 @pytest.fixture(autouse=True)
 def _on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(containers, "MARKERS", ())
+    monkeypatch.setattr(paths, "MARKERS", ())
 
 
 def test_matrix_and_dataset_file(files: ConfigFiles, tmp_path: Path) -> None:

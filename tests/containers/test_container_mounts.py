@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from in_process import Here, make_here
-from paceline.config import containers
+from paceline.config import paths
 from paceline.plan.mounts import IMAGE_ENVIRON
 
 ENTRY = "entries:\n  - name: one\n    command: [cat, '{data}']\n"
@@ -18,7 +18,7 @@ PLAIN = "entries:\n  - name: one\n    command: ['true']\n"
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
     """A host: outside of any container, with a home and an empty history."""
-    monkeypatch.setattr(containers, "MARKERS", ())
+    monkeypatch.setattr(paths, "MARKERS", ())
     monkeypatch.delenv("container", raising=False)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "home" / "data").mkdir(parents=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from paceline.config import containers
+from paceline.config import paths
 from paceline.config.load import load
 from paceline.model import Plan
 from paceline.plan import make_plan
@@ -16,7 +16,7 @@ Planner = Callable[..., Plan]
 
 @pytest.fixture
 def outside_container(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(containers, "MARKERS", ())
+    monkeypatch.setattr(paths, "MARKERS", ())
 
 
 @pytest.fixture

@@ -92,3 +92,18 @@ def test_an_empty_directory_is_refused(suite: Path, text: str) -> None:
     (suite / "s.yaml").write_text(f"results_dir: {text}\n" + entry())
     with pytest.raises(ConfigError, match="results_dir: must not be empty"):
         find_results_dir(load([suite / "s.yaml"], environ={"EMPTY": ""}))
+
+
+def test_the_name_of_a_session_may_depend_on_where_results_are_kept(plan: Planner, suite: Path) -> None:
+    asked: list[Path | str] = []
+
+    def name(place: Path | str) -> str:
+        asked.append(place)
+        return "found"
+
+    made = plan("results_dir: '{config_dir}/r'\n" + entry(), session=name, results_dir=None)
+    assert (made.session, made.directory, asked) == ("found", suite / "r" / "found", [suite / "r"])
+    assert plan(entry(), session=name, results_dir="s3://bucket/r").settings.results_url == asked[-1]
+    with pytest.raises(ConfigError, match="nope"):
+        plan("results_dir: '{nope}/r'\n" + entry(), session=name, results_dir=None)
+    assert len(asked) == 2

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.config import containers
+from paceline.config import paths
 from paceline.config.load import load
 from paceline.model import RUN_DIR
 from paceline.plan import make_plan
@@ -152,7 +152,7 @@ def test_paths_on_the_host_and_in_a_container(
 ) -> None:
     text = f"paths: [{path}]\n" + entry("args: '{p}'")
     mount = tmp_path / "mount"
-    monkeypatch.setattr(containers, "MOUNT", mount)
+    monkeypatch.setattr(paths, "MOUNT", mount)
     assert args_of(plan(text)) == [outside]
     assert args_of(plan(text, environ={"container": "podman"})) == [inside]
     mount.mkdir()
@@ -217,7 +217,8 @@ def test_a_default_may_hold_a_placeholder(plan: Planner) -> None:
         (["cwd: '{nope_nope}'"], "entries[0].cwd: {nope_nope}"),
         (['args: "--a \'b"'], ":5: entries[0].args: a quote is not closed"),
         (["args: 'b\\'"], "nothing follows the last backslash"),
-        (["args: '{needs:other}'"], "'other' is no case that this one needs; add it to 'needs'"),
+        (["args: '{needs:other}'"], "'other' is not a case that this one needs; add it to 'needs'"),
+        (["cwd: /", "interpreter: '{session}\"'"], "entries[0].interpreter: a quote is not closed"),
     ],
 )
 def test_problems_name_file_line_and_remedy(plan: Planner, suite: Path, lines: list[str], words: str) -> None:
@@ -323,3 +324,10 @@ def test_data_is_looked_for_from_the_working_directory(plan: Planner, suite: Pat
     text = f"datasets: {{d: {{x: x, long: {long}}}}}\n"
     assert plan(text + entry("cwd: work", "args: '{dataset:d,x}'")).warnings == ()
     assert len(plan(text + entry("cwd: work", "args: '{dataset:d,long}'")).warnings) == 1
+
+
+@pytest.mark.parametrize("script", ["{session}/a.py", "{session_dir}/a.sh", "/x/{session_name}.py"])
+def test_a_script_that_only_a_session_knows_is_a_problem(plan: Planner, script: str) -> None:
+    text = f"entries: [{{name: one, script: '{script}'}}]\n"
+    told = f"entries[0].script: {script!r} is known only in a session; name a fixed file"
+    assert told in problem_of(plan, text)

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from paceline import plugins
+from paceline.config import sinks
 from paceline.config.load import load
 from paceline.errors import ConfigError
-from paceline.plan import make_plan, sinks
+from paceline.plan import make_plan
 from plan.suites import ONE, Planner, problem_of
 
 
@@ -18,8 +19,8 @@ from plan.suites import ONE, Planner, problem_of
         ("{name: mlflw}", "sinks[0].name: there is no sink 'mlflw'; did you mean 'mlflow'?"),
         ("{name: s, type: zzz}", "sinks[0].type: there is no sink 'zzz'; give one of "),
         ("{name: s, type: 'no_such_module.a:B'}", "sinks[0].type: the module 'no_such_module' of the sink"),
-        ("{name: s, type: ':B'}", "sinks[0].type: ':B' is no import path; write 'module:Class'"),
-        ("{name: s, type: 'json:'}", "sinks[0].type: 'json:' is no import path; write 'module:Class'"),
+        ("{name: s, type: ':B'}", "sinks[0].type: ':B' is not an import path; write 'module:Class'"),
+        ("{name: s, type: 'json:'}", "sinks[0].type: 'json:' is not an import path; write 'module:Class'"),
     ],
 )
 def test_a_sink_that_cannot_be(plan: Planner, sink: str, words: str) -> None:

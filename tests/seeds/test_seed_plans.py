@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from paceline import plugins
-from paceline.config import containers
+from paceline.config import paths
 from paceline.config.load import load
 from paceline.model import RUN_DIR, Plan
 from paceline.plan import make_plan, plan_errors
@@ -67,7 +67,7 @@ class Repository:
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    monkeypatch.setattr(containers, "MARKERS", ())
+    monkeypatch.setattr(paths, "MARKERS", ())
     monkeypatch.chdir(tmp_path)
     return Repository(tmp_path / "Curator")
 

@@ -16,11 +16,9 @@ from paceline.config.evals import (
     EvalsClocks,
     EvalsModel,
     EvalsRetry,
+    WholeConfig,
 )
-from paceline.config.machines import LimitsOptions, PoolOptions, RayOptions, ResourcesOptions
-from paceline.config.nights import Nightly
 from paceline.config.schema import (
-    Config,
     Dataset,
     DatasetFormat,
     DataSetup,
@@ -33,9 +31,10 @@ from paceline.config.schema import (
     Sink,
     SinkData,
 )
+from paceline.config.sections import LimitsOptions, Nightly, PoolOptions, RayOptions, ResourcesOptions
 
 SECTIONS: tuple[tuple[str, type[BaseModel]], ...] = (
-    ("Top level", Config),
+    ("Top level", WholeConfig),
     ("Entry", Entry),
     ("Requirement", Requirement),
     ("Matrix", Matrix),

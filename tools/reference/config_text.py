@@ -1,12 +1,12 @@
 """What docs/config.md says besides the tables, and an example for every table; a test loads each of them."""
 
 SHORTHANDS = {
-    "Config.datasets": "list of [Dataset](#dataset), or mapping",
-    "Config.object_store_size": "number or string",
+    "WholeConfig.datasets": "list of [Dataset](#dataset), or mapping",
+    "WholeConfig.object_store_size": "number or string",
     "Entry.requirements": "list of [Requirement](#requirement), or mapping",
     "Entry.sink_data": "list of [Sink data](#sink-data), or mapping",
     "Entry.object_store_size": "number or string",
-    "Config.pool": "`ray` or [Pool](#pool)",
+    "WholeConfig.pool": "`ray` or [Pool](#pool)",
     "Requirement.tolerance": "number ≥ 0 or percentage",
     "Requirement.max_regression": "number ≥ 0 or percentage",
     "Evals.models": "list of names or [Evals model](#evals-model)",
@@ -121,7 +121,7 @@ and settings, the content of its script or of the program file that `command` na
 """
 
 EXAMPLES = {
-    "Config": """
+    "WholeConfig": """
 results_dir: ${HOME}/benchmarks
 default_timeout_s: 3600
 run_reason: nightly

@@ -26,9 +26,9 @@ def command(format_: str) -> None:
     report   report.json, and what 'paceline run --json' prints
     """
     if format_ == "config":
-        from paceline.config.schema import Config
+        from paceline.config.evals import WholeConfig
 
-        write_json(Config.model_json_schema())
+        write_json(WholeConfig.model_json_schema())
     else:
         from paceline.record.schemas import json_schema
 

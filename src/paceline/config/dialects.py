@@ -1,18 +1,19 @@
 """The older and shorter ways to write a configuration, turned into the one that the schema knows.
 
 `normalise_document` works on each document before they are merged, so that a list in one file and a mapping in
-another meet; `normalise` works on the merged tree.
+another meet; `normalise` works on the merged tree; `salvage` leaves out of that what is faulty.
 """
 
-import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from functools import partial
 from typing import NamedTuple
 
-from paceline.config.containers import in_container, mounted
 from paceline.config.merge import UNSET, identity, merge, without_nulls
 from paceline.config.nodes import Location, Mark, Node, items_of, mapping_of, path_text
+from paceline.config.paths import in_container, mounted
 from paceline.config.schema import Config
-from paceline.config.sink_choice import choose_sinks
+from paceline.config.sinks import choose_sinks
 from paceline.config.templates import BLOCK_LISTS, MalformedVariable, expand, is_reference
 from paceline.errors import ConfigError, Problem
 
@@ -34,18 +35,15 @@ class Normalised(NamedTuple):
 def normalise_document(root: Node) -> tuple[Node, list[Problem]]:
     """One document with its mappings that stand for lists made lists; what is there twice is a problem."""
     if not isinstance(root.value, dict):
-        return Node({}, root.mark), [
-            _problem(root.mark, (), "expected a mapping of keys at the top of the file")
-        ]
+        message = "expected a mapping of keys at the top of the file"
+        return Node({}, root.mark), [_problem(root.mark, (), message)]
     value = dict(root.value)
     if "datasets" in value:
         value["datasets"] = normalise_datasets(value["datasets"])
     if "defaults" in value:
         value["defaults"] = _normalise_entry(value["defaults"])
     for key in ("entries", "data_setups"):
-        if key in value and isinstance(value[key].value, list):
-            items = [_normalise_entry(item) for item in items_of(value[key])]
-            value[key] = value[key]._replace(value=items)
+        _change_items(value, key, _normalise_entry)
     document = root._replace(value=value)
     return document, find_duplicates(document)
 
@@ -67,32 +65,42 @@ def normalise_datasets(node: Node) -> Node:
 
 def find_duplicates(root: Node) -> list[Problem]:
     """Items of one list with the same identity."""
-    problems: list[Problem] = []
     mapping = mapping_of(root)
-    for key in UNIQUE_LISTS:
-        if key in mapping:
-            problems += _duplicates(mapping[key], (key,))
-    nested = (("entries", "requirements"), ("datasets", "formats"))
-    for outer, inner in nested:
+    lists: list[tuple[Location, Node | None]] = [((key,), mapping.get(key)) for key in UNIQUE_LISTS]
+    for outer, inner in (("entries", "requirements"), ("datasets", "formats")):
         for index, item in enumerate(items_of(mapping.get(outer))):
-            problems += _duplicates(mapping_of(item).get(inner), (outer, index, inner))
-    return problems + _duplicates(
-        mapping_of(mapping.get("defaults")).get("requirements"), ("defaults", "requirements")
-    )
+            lists.append(((outer, index, inner), mapping_of(item).get(inner)))
+    lists.append((("defaults", "requirements"), mapping_of(mapping.get("defaults")).get("requirements")))
+    problems = []
+    for path, node in lists:
+        seen: dict[tuple[str, str], Mark] = {}
+        for index, item in enumerate(items_of(node)):
+            found = identity(item)
+            if found is None:
+                continue
+            if found in seen:
+                key, text = found
+                message = f"{key} {text!r} is there twice, first at {seen[found]}; give each its own {key}"
+                problems.append(_problem(item.mark, (*path, index), message))
+            seen.setdefault(found, item.mark)
+    return problems
 
 
 def normalise(tree: Node, *, sinks: tuple[str, ...], environ: Mapping[str, str]) -> Normalised:
     """The merged tree without what is unset, ignored or disabled, and with every default in its place."""
     warnings: list[str] = []
-    root = dict(mapping_of(without_nulls(_with_ray_refusals(tree))))
+    root = dict(mapping_of(tree))
+    _change_items(root, "entries", _with_ray_refusal)
+    if "defaults" in root:
+        root["defaults"] = _with_ray_refusal(root["defaults"])
+    root = dict(mapping_of(without_nulls(tree._replace(value=root))))
     _ignore_foreign_keys(root, warnings)
     _translate_legacy_paths(root, warnings)
     _use_results_path(root, warnings, in_container(environ))
     problems = _apply_defaults(root)
     problems += choose_sinks(root, sinks, environ)
     for key in ("entries", "data_setups"):
-        if key in root and isinstance(root[key].value, list):
-            root[key] = root[key]._replace(value=[_with_texts(item) for item in items_of(root[key])])
+        _change_items(root, key, _with_texts)
     if "env" in root:
         root["env"] = _as_texts(root["env"])
     count = len(items_of(root.get("entries")))
@@ -101,18 +109,51 @@ def normalise(tree: Node, *, sinks: tuple[str, ...], environ: Mapping[str, str])
     return Normalised(tree._replace(value=root), warnings, problems, positions, disabled)
 
 
-def _with_ray_refusals(tree: Node) -> Node:
-    """`ray: null` of an entry as `ray: false`: it refuses the top-level cluster, and must outlast the nulls."""
-    root = dict(mapping_of(tree))
-    if "entries" in root and isinstance(root["entries"].value, list):
-        items = [_with_ray_refusal(item) for item in items_of(root["entries"])]
-        root["entries"] = root["entries"]._replace(value=items)
-    if "defaults" in root:
-        root["defaults"] = _with_ray_refusal(root["defaults"])
-    return tree._replace(value=root)
+def salvage(
+    normalised: Normalised, faults: Iterable[Location]
+) -> tuple[Normalised, Mapping[str, frozenset[str]]]:
+    """The tree without the items and top-level keys that faults lie in, and without items that are there twice.
+
+    The second part of the result has the names of those that were left out, by their list or top-level key.
+    """
+    root = dict(mapping_of(normalised.tree))
+    positions = dict(normalised.positions)
+    faulty: set[Location] = set()
+    left_out: dict[str, frozenset[str]] = {}
+    for path in faults:
+        if len(path) > 1 and path[0] in UNIQUE_LISTS and isinstance(path[1], int):
+            faulty.add(path[:2])
+        elif path and (key := str(path[0])) in root:
+            del root[key]
+            left_out[key] = frozenset()
+    for key in UNIQUE_LISTS:
+        listed = items_of(root.get(key))
+        seen: set[tuple[str, str] | None] = set()
+        kept = []
+        for index, item in enumerate(listed):
+            found = identity(item)
+            if (key, index) not in faulty and (found is None or found not in seen):
+                kept.append(index)
+            seen.add(found)
+        if len(kept) < len(listed):
+            names = [mapping_of(listed[i]).get("name") for i in {*range(len(listed))}.difference(kept)]
+            left_out[key] = frozenset("" if name is None else name.text for name in names)
+            root[key] = root[key]._replace(value=[listed[index] for index in kept])
+            before = positions.get(key) or range(len(listed))
+            positions[key] = [before[index] for index in kept]
+    root.setdefault("entries", Node([], normalised.tree.mark))
+    return normalised._replace(tree=normalised.tree._replace(value=root), positions=positions), left_out
+
+
+def _change_items(root: dict[str, Node], key: str, change: Callable[[Node], Node]) -> None:
+    """Change every item of a list, if it is one."""
+    node = root.get(key)
+    if node is not None and isinstance(node.value, list):
+        root[key] = node._replace(value=[change(item) for item in node.value])
 
 
 def _with_ray_refusal(entry: Node) -> Node:
+    """`ray: null` of an entry as `ray: false`: it refuses the top-level cluster, and must outlast the nulls."""
     mapping = mapping_of(entry)
     if "ray" not in mapping or mapping["ray"].value is not None:
         return entry
@@ -147,30 +188,13 @@ def _keyed_items(node: Node, name: str, content: str | None = None) -> Node:
     return node._replace(value=items)
 
 
-def _duplicates(node: Node | None, path: Location) -> list[Problem]:
-    seen: dict[tuple[str, str], Mark] = {}
-    problems = []
-    for index, item in enumerate(items_of(node)):
-        found = identity(item)
-        if found is None:
-            continue
-        if found in seen:
-            first = seen[found]
-            message = (
-                f"{found[0]} {found[1]!r} is there twice, first at {first}; give each its own {found[0]}"
-            )
-            problems.append(_problem(item.mark, (*path, index), message))
-        seen.setdefault(found, item.mark)
-    return problems
-
-
 def _ignore_foreign_keys(root: dict[str, Node], warnings: list[str]) -> None:
     """Leave out `x-…` keys, and unknown keys that only define an anchor."""
     for key in [key for key in root if key not in Config.model_fields]:
         if key.startswith("x-"):
             del root[key]
         elif root[key].anchored and key not in _LEGACY_PATHS:
-            if close := difflib.get_close_matches(key, Config.model_fields, n=1, cutoff=0.8):
+            if close := get_close_matches(key, Config.model_fields, n=1, cutoff=0.8):
                 mark = root[key].mark
                 warnings.append(f"{mark}: {key!r} only defines an anchor; did you mean {close[0]!r}?")
             del root[key]
@@ -178,17 +202,15 @@ def _ignore_foreign_keys(root: dict[str, Node], warnings: list[str]) -> None:
 
 def _translate_legacy_paths(root: dict[str, Node], warnings: list[str]) -> None:
     """`results_path: D` and its like as items of `paths`."""
-    legacy = [(key, root.pop(key)) for key in _LEGACY_PATHS if key in root]
-    if not legacy:
-        return
-    items = []
-    for key, node in legacy:
-        warnings.append(
-            f"{node.mark}: {key!r} is deprecated; make it an item of 'paths', or use 'results_dir'"
-        )
-        items.append(Node({"name": _text_node(key, node.mark), "host_path": node}, node.mark))
-    listed = Node(list(items), items[0].mark)
-    root["paths"] = merge(listed, root["paths"]) if "paths" in root else listed
+    items: list[Node] = []
+    for key in _LEGACY_PATHS:
+        if node := root.pop(key, None):
+            advice = "make it an item of 'paths', or use 'results_dir'"
+            warnings.append(f"{node.mark}: {key!r} is deprecated; {advice}")
+            items.append(Node({"name": _text_node(key, node.mark), "host_path": node}, node.mark))
+    if items:
+        listed = Node(items, items[0].mark)
+        root["paths"] = merge(listed, root["paths"]) if "paths" in root else listed
 
 
 def _use_results_path(root: dict[str, Node], warnings: list[str], inside: bool) -> None:
@@ -209,22 +231,18 @@ def _use_results_path(root: dict[str, Node], warnings: list[str], inside: bool) 
 
 def _apply_defaults(root: dict[str, Node]) -> list[Problem]:
     """Lay every entry over `defaults`."""
-    node = root.get("defaults")
-    if node is None or not isinstance(node.value, dict):
+    defaults = root.get("defaults")
+    if defaults is None or not isinstance(defaults.value, dict):
         return []
     del root["defaults"]
     problems = []
-    if "name" in node.value:
-        problems.append(
-            _problem(node.value["name"].mark, ("defaults", "name"), "entries must not share a name")
-        )
-    if "entries" in root and isinstance(root["entries"].value, list):
-        items = [_over_defaults(node, item, problems) for item in items_of(root["entries"])]
-        root["entries"] = root["entries"]._replace(value=items)
+    if name := defaults.value.get("name"):
+        problems.append(_problem(name.mark, ("defaults", "name"), "entries must not share a name"))
+    _change_items(root, "entries", partial(_over_defaults, defaults, problems))
     return problems
 
 
-def _over_defaults(defaults: Node, entry: Node, problems: list[Problem]) -> Node:
+def _over_defaults(defaults: Node, problems: list[Problem], entry: Node) -> Node:
     if not isinstance(entry.value, dict):
         return entry
     try:
@@ -242,12 +260,7 @@ def _over_defaults(defaults: Node, entry: Node, problems: list[Problem]) -> Node
 
 def _with_texts(item: Node) -> Node:
     mapping = mapping_of(item)
-    changed = {}
-    for key in _TEXT_KEYS:
-        if key in mapping:
-            new = _as_texts(mapping[key])
-            if new is not mapping[key]:
-                changed[key] = new
+    changed = {key: _as_texts(mapping[key]) for key in _TEXT_KEYS if key in mapping}
     return item._replace(value={**mapping, **changed}) if changed else item
 
 

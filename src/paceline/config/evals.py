@@ -2,18 +2,14 @@
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, ConfigDict, Field
 
+from paceline.config.schema import Config
+from paceline.config.sections import Section
 from paceline.config.values import Bytes, Count, Name, PositiveCount, Seconds
 
 
-class EvalsPart(BaseModel):
-    """A part of the section whose keys are all known."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class EvalsModel(EvalsPart):
+class EvalsModel(Section):
     """A model with what is its own; a plain name stands for one of defaults."""
 
     name: Name = Field(description="Its name on the hub, or the directory that holds it.")
@@ -23,7 +19,7 @@ class EvalsModel(EvalsPart):
     memory: Bytes | None = Field(default=None, description="What it takes on its device, if you know.")
 
 
-class EvalsBenchmark(EvalsPart):
+class EvalsBenchmark(Section):
     """A benchmark and the subsets to run; a plain name stands for all of them."""
 
     name: Name = Field(description="A known benchmark or an import path `module:Class`.")
@@ -33,14 +29,14 @@ class EvalsBenchmark(EvalsPart):
     params: dict[str, Any] = Field(default={}, description="Arguments of the benchmark itself.")
 
 
-class EvalsAttention(EvalsPart):
+class EvalsAttention(Section):
     """An attention under a name; a plain name stands for the masker of that kind with its defaults, or `dense`."""
 
     name: Name = Field(description="What results call it.")
     maskers: list[dict[str, Any]] = Field(description="In their order, each with its `kind`.")
 
 
-class EvalsAdapter(EvalsPart):
+class EvalsAdapter(Section):
     """How models are brought to answer."""
 
     name: Name = Field(default="huggingface", description="A known adapter or an import path `module:Class`.")
@@ -49,7 +45,7 @@ class EvalsAdapter(EvalsPart):
     batch_size: PositiveCount = Field(default=1, description="Contexts handed to the model at once.")
 
 
-class EvalsClocks(EvalsPart):
+class EvalsClocks(Section):
     """The three clocks of every stub."""
 
     startup_timeout_s: Seconds = Field(default=900.0, description="Until its model is loaded.")
@@ -57,7 +53,7 @@ class EvalsClocks(EvalsPart):
     timeout_per_benchmark_s: Seconds = Field(default=86400.0, description="All in all.")
 
 
-class EvalsRetry(EvalsPart):
+class EvalsRetry(Section):
     """How often a stub is tried again after a fault of each class."""
 
     out_of_memory: Count = Field(default=2, description="Alone on the largest device.")
@@ -78,7 +74,7 @@ def _by_kind(value: Any) -> Any:
     return {"name": value, "maskers": [{"kind": value}]} if isinstance(value, str) else value
 
 
-class Evals(EvalsPart):
+class Evals(Section):
     """Models × attentions × benchmarks on a pool of devices, run by `paceline run` after the entries, or alone by
     `paceline evals run`."""
 
@@ -115,3 +111,20 @@ class Evals(EvalsPart):
     retry: EvalsRetry = Field(default=EvalsRetry(), description="Patience with faults.")
     scheduler: Name = Field(default="longest_first", description="A known one or an import path.")
     exporters: list[Name] = Field(default=[], description="Further forms of the results, such as `csv`.")
+
+
+class WholeConfig(Config):
+    """A whole configuration."""
+
+    model_config = ConfigDict(title="Config")
+
+    evals: Evals | None = Field(
+        default=None, description="Models, attentions and benchmarks, which run after the entries."
+    )
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """The schema of files as they may be written: with shorthands, variables and nulls."""
+        from paceline.config.json_schema import as_written
+
+        return as_written(super().model_json_schema(*args, **kwargs))

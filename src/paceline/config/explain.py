@@ -1,11 +1,35 @@
-"""Which file and line set each value."""
+"""What the files came to: every value with the file and line that set it, and the whole as YAML.
 
-from collections.abc import Iterator
-from typing import Any
+The YAML is kept with a session; read again, it gives the same suite.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, get_args
+
+import yaml
 
 from paceline.config.load import Loaded
-from paceline.config.nodes import Location, Node
-from paceline.config.sink_choice import COMMAND_LINE
+from paceline.config.nodes import COMMAND_LINE, Location, Node, resolve
+from paceline.model import Severity
+
+# What entries, sinks, formats and variables are found by; a session's other files have these unmasked, too.
+_FOUND_BY = frozenset({"name", "type", "needs", "secrets"})
+_OPEN_LISTS = frozenset({"sinks", "sink_data"})
+_SEVERITIES = get_args(Severity)
+
+_SafeDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+class _Dumper(_SafeDumper):  # type: ignore[misc]
+    """Quotes what our reader would not take for a string, which is not what YAML 1.1 would quote."""
+
+
+def _represent_text(dumper: Any, text: str) -> Any:
+    style = None if isinstance(resolve(text), str) else '"'
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
 
 
 def explain(loaded: Loaded) -> Iterator[tuple[str, str, str]]:
@@ -42,7 +66,63 @@ def _leaves(node: Node, path: Location) -> Iterator[tuple[Location, Node]]:
 
 def _quoted(text: str) -> str:
     """The text itself where it cannot be misread, else quoted."""
-    from paceline.config.nodes import resolve
-
     simple = text and text == text.strip() and text.isprintable() and isinstance(resolve(text), str)
     return text if simple else repr(text)
+
+
+def resolved_text(loaded: Loaded, redact: Callable[[Any], Any]) -> str:
+    """What the files came to: one suite, with what `redact` leaves of its values and of keys that are a user's."""
+    head = "".join(f"# from {path}\n" for path in loaded.files)
+    data = _section(loaded.tree, redact)
+    text: str = yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
+    return head + text
+
+
+def _section(node: Node, redact: Callable[[Any], Any]) -> Any:
+    """A part of the schema. Its keys stay: a secret may have the value `name`, and the file must stay a suite."""
+    if isinstance(node.value, dict):
+        return {name: _option(name, child, redact) for name, child in node.value.items()}
+    if isinstance(node.value, list):
+        return [_section(child, redact) for child in node.value]
+    return _scalar(node, redact)
+
+
+def _option(name: str, node: Node, redact: Callable[[Any], Any]) -> Any:
+    if name in _FOUND_BY:
+        return _user_data(node, _as_it_is)
+    if name == "severity" and node.value in _SEVERITIES:
+        return node.value
+    if name == "matrix" and isinstance(node.value, dict):  # An axis may be called as a key of ours is.
+        return {axis: _user_data(child, redact) for axis, child in node.value.items()}
+    if name in _OPEN_LISTS and isinstance(node.value, list):
+        return [_open_section(child, redact) for child in node.value]
+    return _user_data(node, redact) if name == "env" else _section(node, redact)
+
+
+def _open_section(node: Node, redact: Callable[[Any], Any]) -> Any:
+    """A sink's options: what is inside of them is no longer ours, whatever it is called."""
+    if not isinstance(node.value, dict):
+        return _user_data(node, redact)
+    return {
+        name: _user_data(child, _as_it_is if name in _FOUND_BY else redact)
+        for name, child in node.value.items()
+    }
+
+
+def _user_data(node: Node, redact: Callable[[Any], Any]) -> Any:
+    if isinstance(node.value, dict):
+        return {redact(name): _user_data(child, redact) for name, child in node.value.items()}
+    if isinstance(node.value, list):
+        return [_user_data(child, redact) for child in node.value]
+    return _scalar(node, redact)
+
+
+def _scalar(node: Node, redact: Callable[[Any], Any]) -> Any:
+    value = redact(node.value)
+    if isinstance(value, str) and node.raw is not None:
+        return value.replace("$", "$$")  # already put in; a dollar in it must not be taken for a variable's
+    return value
+
+
+def _as_it_is(value: Any) -> Any:
+    return value

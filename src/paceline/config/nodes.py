@@ -58,6 +58,9 @@ class Mark(NamedTuple):
         return f"{self.file}:{self.line}"
 
 
+COMMAND_LINE = Mark("command line", 0)
+
+
 class Node(NamedTuple):
     """A mapping, list or scalar with its origin. Nodes are shared between trees and never changed.
 

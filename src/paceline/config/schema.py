@@ -1,16 +1,24 @@
 """What a configuration may hold. `docs/config.md` and `paceline schema config` are made from these models.
 
-A model says what each key may hold; which keys go together is in `rules.py`.
+A model says what each key may hold; which keys go together is in `rules.py`. The whole of it, with `evals`, is
+`WholeConfig` in `evals.py`.
 """
 
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from paceline.config.evals import Evals
-from paceline.config.machines import LimitsOptions, NoRay, PoolOptions, RayOptions, ResourcesOptions
-from paceline.config.nights import Nightly
-from paceline.config.sections import OpenSection, Section
+from paceline.config.sections import (
+    EntryRay,
+    LimitsOptions,
+    Nightly,
+    NoRay,
+    OpenSection,
+    Pool,
+    RayOptions,
+    ResourcesOptions,
+    Section,
+)
 from paceline.config.values import (
     Bound,
     Bytes,
@@ -82,18 +90,6 @@ class Requirement(Section):
     )
 
 
-def _read_refusal(value: Any) -> Any:
-    return NoRay() if value is False else value
-
-
-def _read_kind(value: Any) -> Any:
-    return {"type": value} if isinstance(value, str) else value
-
-
-EntryRay = Annotated[RayOptions, BeforeValidator(_read_refusal)]
-Pool = Annotated[PoolOptions, BeforeValidator(_read_kind)]
-
-
 class Matrix(OpenSection):
     """Parameters of an entry: it runs once for every combination of the axes' values.
 
@@ -118,10 +114,6 @@ class SinkData(OpenSection):
     """What an entry hands to one sink; keys besides `name` are the sink's own."""
 
     name: Name = Field(description="The sink's name.")
-
-    @property
-    def options(self) -> dict[str, Any]:
-        return dict(self.model_extra or {})
 
 
 class Work(Section):
@@ -244,10 +236,6 @@ class Sink(OpenSection):
         default=1024**3, description="How much memory its process may take, in bytes or as `1GiB`."
     )
 
-    @property
-    def options(self) -> dict[str, Any]:
-        return dict(self.model_extra or {})
-
 
 class SinkSection(OpenSection):
     """A sink as a section of its own; its keys are the options of the sink."""
@@ -303,9 +291,8 @@ class Config(Section):
     entries: list[Entry] = Field(
         default=[], description="The benchmarks; a suite has some, or `evals`, or both."
     )
-    evals: Evals | None = Field(
-        default=None, description="Models, attentions and benchmarks, which run after the entries."
-    )
+    evals: Any = None
+    """An `Evals` of `WholeConfig`, whose models only suites that have some are to wait for."""
     defaults: EntryDefaults | None = Field(default=None, description="Values for all entries.")
     data_setups: list[DataSetup] = Field(default=[], description="Steps that run before the entries.")
     datasets: list[Dataset] = Field(
@@ -365,13 +352,6 @@ class Config(Section):
     min_timeout_s: Seconds | None = Field(
         default=None, description="For outside job schedulers only; paceline itself does not use it."
     )
-
-    @classmethod
-    def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """The schema of files as they may be written: with shorthands, variables and nulls."""
-        from paceline.config.json_schema import as_written
-
-        return as_written(super().model_json_schema(*args, **kwargs))
 
     def ray_for(self, entry: Entry) -> RayOptions | None:
         """The cluster of an entry: its own options over the top-level ones; None if neither is given or it refuses."""

@@ -2,6 +2,7 @@
 
 import math
 import re
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
@@ -48,52 +49,21 @@ def is_scalar(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float | bool)
 
 
-def _number(value: Any) -> Any:
-    if not is_number(value) or math.isnan(value):
-        raise wrong("a number", value)
-    return value
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _scalar(value: Any) -> Any:
-    if not is_scalar(value):
-        raise wrong("a string, a number or a boolean", value)
-    return value
+def _fitting(
+    expected: str, fits: Callable[[Any], bool], convert: Callable[[Any], Any] = lambda value: value
+) -> BeforeValidator:
+    """Takes only values that fit, and says what it expected otherwise."""
 
+    def check(value: Any) -> Any:
+        if not fits(value):
+            raise wrong(expected, value)
+        return convert(value)
 
-def _bound(value: Any) -> Any:
-    if value is None or not is_scalar(value) or (isinstance(value, float) and math.isnan(value)):
-        raise wrong("a number, a boolean or a string", value)
-    return value
-
-
-def _seconds(value: Any) -> Any:
-    if not is_number(value) or not 0 < value < math.inf:
-        raise wrong("a number of seconds greater than 0", value)
-    return float(value)
-
-
-def _grace_seconds(value: Any) -> Any:
-    if not is_number(value) or not 0 <= value < math.inf:
-        raise wrong("a number of seconds, 0 or more", value)
-    return float(value)
-
-
-def _count(value: Any) -> Any:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise wrong("a whole number, 0 or more", value)
-    return value
-
-
-def _positive_count(value: Any) -> Any:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise wrong("a whole number, 1 or more", value)
-    return value
-
-
-def _fraction(value: Any) -> Any:
-    if not is_number(value) or not 0 <= value <= 1:
-        raise wrong("a fraction from 0 to 1", value)
-    return float(value)
+    return BeforeValidator(check)
 
 
 def _tolerance(value: Any) -> Any:
@@ -134,8 +104,8 @@ def _duration(value: Any) -> float:
 
 def parse_size_bytes(value: Any) -> int:
     """A number of bytes, or a size such as `4GiB` or `500 MB`."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
+    if _is_count(value):
+        return int(value)
     match = _SIZE.fullmatch(value) if isinstance(value, str) else None
     factor = _UNIT_BY_LOWER.get(match[2].lower()) if match else None
     if match is None or factor is None or len(match[1]) > 30:
@@ -196,19 +166,41 @@ def _labels(value: Any) -> Any:
 _SIZE_SCHEMA = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}]}
 
 Name = Annotated[str, AfterValidator(_name), Field(json_schema_extra={"minLength": 1})]
-Number = Annotated[int | float, BeforeValidator(_number)]
-Scalar = Annotated[str | int | float | bool | None, BeforeValidator(_scalar)]
-Bound = Annotated[str | int | float | bool, BeforeValidator(_bound)]
-Seconds = Annotated[float, BeforeValidator(_seconds), Field(json_schema_extra={"exclusiveMinimum": 0})]
-GraceSeconds = Annotated[float, BeforeValidator(_grace_seconds), Field(json_schema_extra={"minimum": 0})]
+Number = Annotated[int | float, _fitting("a number", lambda v: is_number(v) and not math.isnan(v))]
+Scalar = Annotated[str | int | float | bool | None, _fitting("a string, a number or a boolean", is_scalar)]
+Bound = Annotated[
+    str | int | float | bool,
+    # What does not equal itself is not a number.
+    _fitting("a number, a boolean or a string", lambda v: v is not None and is_scalar(v) and v == v),
+]
+Seconds = Annotated[
+    float,
+    _fitting("a number of seconds greater than 0", lambda v: is_number(v) and 0 < v < math.inf, float),
+    Field(json_schema_extra={"exclusiveMinimum": 0}),
+]
+GraceSeconds = Annotated[
+    float,
+    _fitting("a number of seconds, 0 or more", lambda v: is_number(v) and 0 <= v < math.inf, float),
+    Field(json_schema_extra={"minimum": 0}),
+]
 Duration = Annotated[
     float,
     BeforeValidator(_duration),
     WithJsonSchema({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "string"}]}),
 ]
-Count = Annotated[int, BeforeValidator(_count), Field(json_schema_extra={"minimum": 0})]
-PositiveCount = Annotated[int, BeforeValidator(_positive_count), Field(json_schema_extra={"minimum": 1})]
-Fraction = Annotated[float, BeforeValidator(_fraction), Field(json_schema_extra={"minimum": 0, "maximum": 1})]
+Count = Annotated[
+    int, _fitting("a whole number, 0 or more", _is_count), Field(json_schema_extra={"minimum": 0})
+]
+PositiveCount = Annotated[
+    int,
+    _fitting("a whole number, 1 or more", lambda v: _is_count(v) and v > 0),
+    Field(json_schema_extra={"minimum": 1}),
+]
+Fraction = Annotated[
+    float,
+    _fitting("a fraction from 0 to 1", lambda v: is_number(v) and 0 <= v <= 1, float),
+    Field(json_schema_extra={"minimum": 0, "maximum": 1}),
+]
 Tolerance = Annotated[
     float,
     BeforeValidator(_tolerance),

@@ -1,7 +1,6 @@
 """Config → Plan: matrix, selection, and every text resolved. Nothing is made, opened or run."""
 
 from paceline.plan.directories import find_results_dir, find_results_place
-from paceline.plan.json_plan import plan_errors, plan_json
-from paceline.plan.plan import make_plan
+from paceline.plan.plan import make_plan, plan_errors, plan_json
 
 __all__ = ["find_results_dir", "find_results_place", "make_plan", "plan_errors", "plan_json"]

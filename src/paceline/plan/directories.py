@@ -1,11 +1,10 @@
-"""Where a session's files go, the names of those places in texts, and the link under which they are seen."""
+"""Where a session's files go, the names of those directories in texts, and the link under which they are seen."""
 
 import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from urllib.parse import quote
 
 from paceline.config.load import Loaded
@@ -15,7 +14,7 @@ from paceline.config.templates import fill, parse_filled
 from paceline.errors import ConfigError, Problem
 from paceline.model import RUN_DIR
 from paceline.plan.commands import RESULTS_PATH
-from paceline.plan.expansion import Expansion, Notes, Place
+from paceline.plan.expansion import Expansion, Notes, Scope
 from paceline.record.remote.address import place_of, working_dir
 
 SESSION_DIR = "\x00session_dir\x00"
@@ -35,6 +34,7 @@ NAMES = {
     "artifacts_dir": _ARTIFACTS_DIR,
     "python": sys.executable,
 }
+"""Placeholders that mean the same in every file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,76 +52,49 @@ class Directories:
         return self.results_dir / self.session
 
     @property
-    def marks(self) -> dict[str, str]:
-        artifacts = self.artifacts_dir or self.results_dir / "artifacts"
+    def sentinels(self) -> dict[str, str]:
+        """What the placeholders of the session stand for."""
         return {
             SESSION_DIR: str(self.session_dir),
             _SESSION_NAME: self.session,
             _RESULTS_DIR: str(self.results_dir),
-            _ARTIFACTS_DIR: str(artifacts),
+            _ARTIFACTS_DIR: str(self.artifacts_dir or self.results_dir / "artifacts"),
         }
 
 
 def find_directories(
-    expansion: Expansion, session: str, results_dir: Path | str | None, problems: list[Problem]
+    expansion: Expansion, session: str, results: Path | str, problems: list[Problem]
 ) -> Directories:
-    """The directories of a session; a results directory given by the user goes before the configuration's."""
-    given = expansion.loaded.config.artifacts_dir
-    place = (
-        _place(str(results_dir), expansion.environ) if results_dir else _results_place(expansion, problems)
-    )
-    results = working_dir(place) if isinstance(place, str) else place
-    marks = {_RESULTS_DIR: str(results)}
-    environ = expansion.environ
-    artifacts = (
-        None if given is None else _place(_text(expansion, "artifacts_dir", given, problems, marks), environ)
-    )
+    """The directories of a session whose results are kept in a directory or an object store."""
+    results_dir = working_dir(results) if isinstance(results, str) else results
+    artifacts: Path | str | None = expansion.loaded.config.artifacts_dir
     if isinstance(artifacts, str):
-        problems.append(expansion.problem(("artifacts_dir",), f"{artifacts} is no directory of this machine"))
+        text = _text(expansion, "artifacts_dir", artifacts, str(results_dir), problems)
+        artifacts = _read_place(text, expansion.environ)
+    if isinstance(artifacts, str):
+        message = f"{artifacts} is not a directory of this machine"
+        problems.append(expansion.loaded.problem(("artifacts_dir",), message))
         artifacts = None
-    url = place if isinstance(place, str) else ""
-    return Directories(session=session, results_dir=results, artifacts_dir=artifacts, results_url=url)
+    url = results if isinstance(results, str) else ""
+    return Directories(session=session, results_dir=results_dir, artifacts_dir=artifacts, results_url=url)
 
 
-def _results_place(expansion: Expansion, problems: list[Problem]) -> Path | str:
-    text = _text(expansion, "results_dir", expansion.loaded.config.results_dir, problems)
-    return _place(text, expansion.environ)
+def find_results(expansion: Expansion, given: Path | str | None, problems: list[Problem]) -> Path | str:
+    """Where sessions are kept, a directory or the URL of an object store; what a user gives wins."""
+    configured = expansion.loaded.config.results_dir
+    text = str(given) if given else _text(expansion, "results_dir", configured, _RESULTS_DIR, problems)
+    return _read_place(text, expansion.environ)
 
 
-def _place(text: str, environ: Mapping[str, str]) -> Path | str:
-    """An absolute path, or the URL of an object store."""
+def _read_place(text: str, environ: Mapping[str, str]) -> Path | str:
     place = place_of(text)
     return place if isinstance(place, str) else Path(normalise(expand_home(str(place), environ)))
 
 
-def _text(
-    expansion: Expansion,
-    key: str,
-    value: str,
-    problems: list[Problem],
-    marks: Mapping[str, str] = MappingProxyType({}),
-) -> str:
-    """A directory given at the top; placeholders are filled in, in one pass with its variables."""
-    if "{" not in value:
-        return value
-    notes = Notes()
-    written = at(expansion.loaded.tree, (key,)).raw
-    text = expansion.expand(value if written is None else written, Place(location=(key,)), notes)
-    problems += notes.problems
-    problems += [expansion.problem(one.path, str(one)) for one in notes.unset]
-    for mark, known in marks.items():
-        text = text.replace(mark, known)
-    if "\x00" in text:
-        message = f"{value!r} names what is only known in a session; name a fixed directory"
-        problems.append(expansion.problem((key,), message))
-    return text
-
-
 def find_results_place(loaded: Loaded, environ: Mapping[str, str] | None = None) -> Path | str:
     """Where the configuration has sessions kept: a directory, or the URL of an object store."""
-    expansion = Expansion(loaded, os.environ if environ is None else environ, {})
     problems: list[Problem] = []
-    place = _results_place(expansion, problems)
+    place = find_results(Expansion(loaded, os.environ if environ is None else environ, {}), None, problems)
     if problems:
         raise ConfigError([*loaded.problems, *problems])
     return place
@@ -133,28 +106,41 @@ def find_results_dir(loaded: Loaded, environ: Mapping[str, str] | None = None) -
     return working_dir(place) if isinstance(place, str) else place
 
 
+def _text(expansion: Expansion, key: str, value: str, results_dir: str, problems: list[Problem]) -> str:
+    """A directory given at the top; placeholders are filled in, in one pass with its variables."""
+    if "{" not in value:
+        return value
+    notes = Notes()
+    written = at(expansion.loaded.tree, (key,)).raw
+    text = expansion.expand(value if written is None else written, Scope((key,)), notes)
+    text = text.replace(_RESULTS_DIR, results_dir)
+    problems += notes.problems
+    problems += [expansion.loaded.problem(one.path, str(one)) for one in notes.unset]
+    if "\x00" in text:
+        message = f"{value!r} names what is only known in a session; name a fixed directory"
+        problems.append(expansion.loaded.problem((key,), message))
+    return text
+
+
 def viewer_url(expansion: Expansion, directories: Directories, problems: list[Problem]) -> str | None:
     """The link to the session; the machine that serves it knows the host's paths."""
     config = expansion.loaded.config
-    template = config.viewer_url_template
-    if template is None:
+    if config.viewer_url_template is None:
         return config.viewer_url
-    results = directories.results_url or _on_host(expansion, str(directories.results_dir))
-    known = {
-        "results_path": results,
-        "session_name": directories.session,
-        "session_path": f"{results}/{directories.session}"
-        if directories.results_url
-        else _on_host(expansion, str(directories.session_dir)),
-    }
+    if directories.results_url:
+        results, session = directories.results_url, f"{directories.results_url}/{directories.session}"
+    else:
+        results = _on_host(expansion, str(directories.results_dir))
+        session = _on_host(expansion, str(directories.session_dir))
+    known = {"results_path": results, "session_name": directories.session, "session_path": session}
     known |= {f"{name}_url": quote(value, safe="") for name, value in known.items()}
-    parts = parse_filled(template)
-    unknown = [part for part in parts if not isinstance(part, str) and part.name not in known]
+    template = parse_filled(config.viewer_url_template)
+    unknown = [part for part in template if not isinstance(part, str) and part.name not in known]
     if unknown:
         message = f"{unknown[0].text}: unknown placeholder; known are {', '.join(known)}"
-        problems.append(expansion.problem(("viewer_url_template",), message))
+        problems.append(expansion.loaded.problem(("viewer_url_template",), message))
         return None
-    return fill(parts, lambda atom: known[atom.name])
+    return fill(template, lambda atom: known[atom.name])
 
 
 def _on_host(expansion: Expansion, path: str) -> str:
@@ -162,10 +148,7 @@ def _on_host(expansion: Expansion, path: str) -> str:
     if not expansion.inside:
         return path
     mounts = [
-        (
-            expansion.path(item.name, inside=True, notes=Notes()),
-            expansion.path(item.name, inside=False, notes=Notes()),
-        )
+        [expansion.path(item.name, inside=inside, notes=Notes()) for inside in (True, False)]
         for item in expansion.loaded.config.paths
     ]
     for inside, host in sorted(mounts, key=lambda mount: -len(mount[0])):

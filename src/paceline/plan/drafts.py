@@ -9,37 +9,37 @@ from paceline.config.schema import Entry
 from paceline.config.templates import parse_filled
 from paceline.errors import Problem, did_you_mean
 from paceline.model import Scalar, key_case, name_case
-from paceline.plan.expansion import Expansion, Notes, Place
+from paceline.plan.expansion import Expansion, Notes, Scope
 from paceline.plan.selection import Candidate, Cycle, arrange
 
-_TOLD_CIRCLES = 20
+_MOST_CIRCLES = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """A case before its texts are filled in; `position` is that of its entry."""
+class Draft(Candidate):
+    """A case before its texts are filled in; `position` is that of its entry, `setups` are those that it needs."""
 
-    name: str
     key: str
-    entry: Entry
+    work: Entry
     position: int
     params: Mapping[str, Scalar]
-    needs: tuple[str, ...] = ()
     setups: tuple[str, ...] = ()
-
-    @property
-    def candidate(self) -> Candidate:
-        return Candidate(name=self.name, entry=self.entry.name, tags=tuple(self.entry.tags), needs=self.needs)
 
 
 def draft_cases(expansion: Expansion) -> tuple[list[Draft], list[Problem]]:
-    """All drafts, needs first, and what is wrong with matrices, names and needs."""
-    problems: list[Problem] = []
+    """All drafts, needs first, and what is wrong with names and needs."""
     drafts: list[Draft] = []
     for position, entry in enumerate(expansion.loaded.config.entries):
         drafts.extend(_draft_entry(entry, position, expansion.setting.params))
-    problems += _same_names(drafts, expansion)
-    if any(draft.entry.needs for draft in drafts):
+    problems = []
+    seen: set[str] = set()
+    for draft in drafts:
+        # The key too must be unique: history knows a case by it.
+        if draft.name in seen or draft.key in seen:
+            message = f"two cases have the name {draft.name!r}; rename an entry or change the matrix"
+            problems.append(expansion.loaded.problem(("entries", draft.position), message))
+        seen |= {draft.name, draft.key}
+    if any(draft.work.needs for draft in drafts):
         drafts, found = _Needs(drafts, expansion).resolve()
         problems += found
     return drafts, problems
@@ -51,28 +51,23 @@ def _draft_entry(entry: Entry, position: int, others: Mapping[str, Scalar]) -> I
     if entry.matrix is not None:
         cells = expand_matrix(entry.matrix.axes, entry.matrix.include, entry.matrix.exclude)
     others = {name: value for name, value in others.items() if _takes(entry, name, cells)}
+    tags = tuple(entry.tags)
     for params in cells:
-        name, key = name_case(entry.name, params), key_case(entry.name, params)
-        yield Draft(name=name, key=key, entry=entry, position=position, params={**params, **others})
+        yield Draft(
+            name=name_case(entry.name, params),
+            key=key_case(entry.name, params),
+            entry=entry.name,
+            tags=tags,
+            work=entry,
+            position=position,
+            params={**params, **others},
+        )
 
 
 def _takes(entry: Entry, name: str, cells: Sequence[Cell]) -> bool:
     """Whether an entry has the parameter: as an axis, or because its texts ask for it."""
     texts = (entry.script, entry.command, entry.args, entry.interpreter, entry.cwd, entry.env)
     return any(name in cell for cell in cells) or any(f"{{matrix.{name}}}" in str(text) for text in texts)
-
-
-def _same_names(drafts: Sequence[Draft], expansion: Expansion) -> list[Problem]:
-    seen: set[str] = set()
-    problems = []
-    for draft in drafts:
-        # The key too must be unique: history knows a case by it.
-        names = {draft.name, draft.key}
-        if names & seen:
-            message = f"two cases have the name {draft.name!r}; rename an entry or change the matrix"
-            problems.append(expansion.problem(("entries", draft.position), message))
-        seen |= names
-    return problems
 
 
 class _Needs:
@@ -86,20 +81,20 @@ class _Needs:
         self._cases = {name: draft.name for draft in drafts for name in (draft.key, draft.name)}
         self._entries: defaultdict[str, list[str]] = defaultdict(list)
         for draft in drafts:
-            self._entries[draft.entry.name].append(draft.name)
+            self._entries[draft.entry].append(draft.name)
 
     def resolve(self) -> tuple[list[Draft], list[Problem]]:
         """The drafts with their needs, in an order that heeds them."""
-        resolved = [self._with_needs(draft) if draft.entry.needs else draft for draft in self._drafts]
+        resolved = [self._with_needs(draft) if draft.work.needs else draft for draft in self._drafts]
         by_name = {draft.name: draft for draft in resolved}
-        candidates = [draft.candidate for draft in by_name.values()]
-        for _ in range(_TOLD_CIRCLES):
+        candidates: list[Candidate] = list(by_name.values())
+        for _ in range(_MOST_CIRCLES):
             try:
                 return [by_name[candidate.name] for candidate in arrange(candidates)], self._problems
             except Cycle as cycle:
-                circle = {by_name[name].entry.name for name in cycle.names}
+                circle = {by_name[name].entry for name in cycle.names}
                 location = ("entries", by_name[cycle.names[0]].position, "needs")
-                self._problems.append(self._expansion.problem(location, f"a circle: {cycle}"))
+                self._problems.append(self._expansion.loaded.problem(location, f"a circle: {cycle}"))
             # Without the needs of its entries, the search goes on for other circles.
             candidates = [replace(one, needs=()) if one.entry in circle else one for one in candidates]
         return resolved, self._problems
@@ -107,25 +102,20 @@ class _Needs:
     def _with_needs(self, draft: Draft) -> Draft:
         needs: dict[str, None] = {}
         setups: dict[str, None] = {}
-        for i, text in enumerate(draft.entry.needs):
-            place = Place(location=("entries", draft.position, "needs", i), params=draft.params)
+        for i, text in enumerate(draft.work.needs):
+            scope = Scope(("entries", draft.position, "needs", i), draft.params)
             notes = Notes()
-            name = self._expansion.fill(parse_filled(text), place, notes) if "{matrix." in text else text
+            name = self._expansion.fill(parse_filled(text), scope, notes) if "{matrix." in text else text
             self._problems += notes.problems
-            if found := self._find(name):
-                needs.update(dict.fromkeys(found))
+            if name in self._cases:
+                needs[self._cases[name]] = None
+            elif name in self._entries:
+                needs |= dict.fromkeys(self._entries[name])
             elif name in self._setups:
                 setups[name] = None
             elif not notes.problems and not self._expansion.is_left_out(name):
-                self._problems.append(self._unknown(name, place))
+                known = [*self._entries, *self._cases, *self._setups]
+                hint = did_you_mean(name, known, f"entries are {', '.join(list(self._entries)[:20])}")
+                message = f"there is no entry or case {name!r}; {hint}"
+                self._problems.append(self._expansion.loaded.problem(scope.location, message))
         return replace(draft, needs=tuple(needs), setups=tuple(setups))
-
-    def _find(self, name: str) -> list[str]:
-        if name in self._cases:
-            return [self._cases[name]]
-        return self._entries.get(name, [])
-
-    def _unknown(self, name: str, place: Place) -> Problem:
-        known = [*self._entries, *self._cases, *self._setups]
-        hint = did_you_mean(name, known, f"entries are {', '.join(list(self._entries)[:20])}")
-        return self._expansion.problem(place.location, f"there is no entry or case {name!r}; {hint}")

@@ -7,11 +7,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
 
-from paceline.config.containers import in_container, mounted
 from paceline.config.load import Loaded
 from paceline.config.nodes import Location
-from paceline.config.paths import expand_home, normalise
-from paceline.config.problems import problem_at
+from paceline.config.paths import expand_home, in_container, mounted, normalise
 from paceline.config.templates import Atom, Template, Unset, fill, look_up, parse
 from paceline.errors import Problem, did_you_mean
 from paceline.model import Scalar, Setting, write_scalar
@@ -41,7 +39,7 @@ class Notes:
         self.secrets.update(other.secrets)
 
 
-class Place(NamedTuple):
+class Scope(NamedTuple):
     """Where a text stands in the configuration, and what only texts of that case may name."""
 
     location: Location
@@ -77,12 +75,12 @@ class Expansion:
         self._defined: dict[Location, tuple[str, Notes]] = {}
         self._open: list[Location] = []
 
-    def expand(self, text: str, place: Place, notes: Notes) -> str:
-        return self.fill(parse(text), place, notes)
+    def expand(self, text: str, scope: Scope, notes: Notes) -> str:
+        """The text with values put in; what has none is left as it was written, and noted."""
+        return text if "{" not in text and "$" not in text else self.fill(parse(text), scope, notes)
 
-    def fill(self, template: Template, place: Place, notes: Notes) -> str:
-        """The template with values put in; what has none is left as it was written, and noted."""
-        return fill(template, lambda atom: self._resolve(atom, place, notes))
+    def fill(self, template: Template, scope: Scope, notes: Notes) -> str:
+        return fill(template, lambda atom: self._resolve(atom, scope, notes))
 
     def config_dir(self, location: Location) -> str:
         """The directory of the file that wrote what is at a location."""
@@ -99,9 +97,6 @@ class Expansion:
         if directory not in self._repositories:
             self._repositories[directory] = str(find_top(Path(directory)) or directory)
         return self._repositories[directory]
-
-    def problem(self, location: Location, message: str) -> Problem:
-        return problem_at(self.loaded.mark(location), self.loaded.label(location), message)
 
     def is_left_out(self, name: str) -> bool:
         """Whether a case or data set-up of this name may be among those that were left out for their faults."""
@@ -122,98 +117,90 @@ class Expansion:
         """Names of paths that no placeholder can reach."""
         problems = []
         for name, index in self._paths.items():
-            location = ("paths", index, "name")
             if name in self._names or name in FILE_NAMES:
-                problems.append(
-                    self.problem(location, f"{{{name}}} is a placeholder already; rename the path")
-                )
+                message = f"{{{name}}} is a placeholder already; rename the path"
             elif not _IDENTIFIER.fullmatch(name):
                 message = f"{name!r} cannot be a placeholder; use letters, digits and '_'"
-                problems.append(self.problem(location, message))
+            else:
+                continue
+            problems.append(self.loaded.problem(("paths", index, "name"), message))
         return problems
 
-    def _resolve(self, atom: Atom, place: Place, notes: Notes) -> str:
+    def _resolve(self, atom: Atom, scope: Scope, notes: Notes) -> str:
         match atom.kind:
             case "variable":
-                return self._variable(atom, place, notes)
+                return self._variable(atom, scope, notes)
             case "name":
-                return self._name(atom, place, notes)
+                return self._name(atom, scope, notes)
             case "dataset":
-                return self._dataset(atom, place, notes)
+                return self._dataset(atom, scope, notes)
             case "matrix":
-                return self._matrix(atom, place, notes)
+                return self._matrix(atom, scope, notes)
             case "needs":
-                return self._needs(atom, place, notes)
+                return self._needs(atom, scope, notes)
 
-    def _variable(self, atom: Atom, place: Place, notes: Notes) -> str:
+    def _variable(self, atom: Atom, scope: Scope, notes: Notes) -> str:
         value = look_up(atom, self.environ)
         if isinstance(value, tuple):
-            return self.fill(value, place, notes)
+            return self.fill(value, scope, notes)
         if isinstance(value, Unset):
-            mark = self.loaded.mark(place.location)
-            notes.unset.append(replace(value, path=place.location, mark=mark))
+            notes.unset.append(replace(value, path=scope.location, mark=self.loaded.mark(scope.location)))
             return atom.text
         if is_secret_name(atom.name) or atom.name in self._secret_names:
             notes.secrets.add(value)
         return value
 
-    def _name(self, atom: Atom, place: Place, notes: Notes) -> str:
+    def _name(self, atom: Atom, scope: Scope, notes: Notes) -> str:
         name = atom.name
         if (value := self._names.get(name)) is not None:
             return value
         if name in self._paths:
-            return self.path(name, inside=self._side(place), notes=notes)
+            # A path's own `host_path` is made of host paths, wherever we run.
+            inside = self.inside and scope.location[-1:] != ("host_path",)
+            return self.path(name, inside=inside, notes=notes)
         if name in FILE_NAMES:
             find = self.config_dir if name == "config_dir" else self.repo_dir
-            return find(place.location)
+            return find(scope.location)
         if "paths" in self.loaded.left_out:
             return atom.text
-        known = [*self._names, *FILE_NAMES, *self._paths]
-        close = get_close_matches(name, known, 1)
+        close = get_close_matches(name, [*self._names, *FILE_NAMES, *self._paths], 1)
         hint = f"did you mean {{{close[0]}}}? " if close else ""
-        return self._complain(
-            atom, place, notes, f"unknown placeholder; {hint}{{{atom.text}}} is the literal text"
-        )
+        message = f"unknown placeholder; {hint}{{{atom.text}}} is the literal text"
+        return self._complain(atom, scope, notes, message)
 
-    def _side(self, place: Place) -> bool:
-        """A path's own `host_path` is made of host paths, wherever we run."""
-        return self.inside and place.location[-1:] != ("host_path",)
-
-    def _dataset(self, atom: Atom, place: Place, notes: Notes) -> str:
+    def _dataset(self, atom: Atom, scope: Scope, notes: Notes) -> str:
         key = (atom.name, atom.detail)
-        if key not in self._datasets and "datasets" in self.loaded.left_out:
+        if key in self._datasets:
+            i, j = self._datasets[key]
+            text = self.loaded.config.datasets[i].formats[j].path
+            value = self._define(("datasets", i, "formats", j, "path"), text, notes)
+            notes.data_paths[value] = ",".join(key)
+            return value
+        if "datasets" in self.loaded.left_out:
             return atom.text
-        if key not in self._datasets:
-            return self._complain(atom, place, notes, self._unknown_dataset(atom))
-        i, j = self._datasets[key]
-        text = self.loaded.config.datasets[i].formats[j].path
-        value = self._define(("datasets", i, "formats", j, "path"), text, notes)
-        notes.data_paths[value] = ",".join(key)
-        return value
-
-    def _unknown_dataset(self, atom: Atom) -> str:
         formats = [format_ for name, format_ in self._datasets if name == atom.name]
         if formats:
-            return f"data set {atom.name!r} has no format {atom.detail!r}; it has {', '.join(formats)}"
-        known = list(dict.fromkeys(name for name, _ in self._datasets))
-        hint = did_you_mean(atom.name, known, f"known: {', '.join(known) or 'none'}")
-        return f"unknown data set {atom.name!r}; {hint}"
+            message = f"data set {atom.name!r} has no format {atom.detail!r}; it has {', '.join(formats)}"
+        else:
+            known = list(dict.fromkeys(name for name, _ in self._datasets))
+            hint = did_you_mean(atom.name, known, f"known: {', '.join(known) or 'none'}")
+            message = f"unknown data set {atom.name!r}; {hint}"
+        return self._complain(atom, scope, notes, message)
 
-    def _matrix(self, atom: Atom, place: Place, notes: Notes) -> str:
-        params = place.params
+    def _matrix(self, atom: Atom, scope: Scope, notes: Notes) -> str:
+        params = scope.params
         if params is None:
-            return self._complain(atom, place, notes, "there is no matrix here")
+            return self._complain(atom, scope, notes, "there is no matrix here")
         if atom.name in params:
             return write_scalar(params[atom.name])
         close = get_close_matches(atom.name, params, 1)
-        hint = (
-            f"did you mean {{matrix.{close[0]}}}?" if close else f"it has {', '.join(params) or 'no matrix'}"
-        )
-        return self._complain(atom, place, notes, f"the case has no such parameter; {hint}")
+        hint = f"it has {', '.join(params) or 'no matrix'}"
+        hint = f"did you mean {{matrix.{close[0]}}}?" if close else hint
+        return self._complain(atom, scope, notes, f"the case has no such parameter; {hint}")
 
-    def _needs(self, atom: Atom, place: Place, notes: Notes) -> str:
-        name = self.expand(atom.name, place, notes)
-        directories = place.needs or {}
+    def _needs(self, atom: Atom, scope: Scope, notes: Notes) -> str:
+        name = self.expand(atom.name, scope, notes)
+        directories = scope.needs or {}
         if name in directories:
             return directories[name]
         if self.is_left_out(name):
@@ -221,31 +208,29 @@ class Expansion:
         cells = [case for case in directories if case.startswith(f"{name}[")]
         if len(cells) == 1:
             return directories[cells[0]]
+        message = f"{name!r} is not a case that this one needs; add it to 'needs'"
         if cells:
             message = f"{name!r} has several cases; name one of {', '.join(cells[:5])}"
-        else:
-            message = f"{name!r} is no case that this one needs; add it to 'needs'"
-        return self._complain(atom, place, notes, message)
+        return self._complain(atom, scope, notes, message)
 
     def _define(self, location: Location, text: str, notes: Notes) -> str:
         """The text of a data set or path, filled in once."""
         if location in self._open or len(self._open) == _DEEPEST:
-            what = f"{text!r} comes back to {self.loaded.label(location)}; break the circle"
+            message = f"{text!r} comes back to {self.loaded.label(location)}; break the circle"
             if location not in self._open:
-                what = f"more than {_DEEPEST} definitions refer to one another; name the place itself"
-            notes.problems.append(self.problem(location, what))
+                message = f"more than {_DEEPEST} definitions refer to one another; name the directory itself"
+            notes.problems.append(self.loaded.problem(location, message))
             return text
         if location not in self._defined:
             own = Notes()
             self._open.append(location)
-            value = expand_home(self.expand(text, Place(location=location), own), self.environ)
+            value = expand_home(self.expand(text, Scope(location), own), self.environ)
             self._defined[location] = (value, own)
             self._open.pop()
         value, known = self._defined[location]
         notes.add(known)
         return value
 
-    def _complain(self, atom: Atom, place: Place, notes: Notes, message: str) -> str:
-        found = self.problem(place.location, message)
-        notes.problems.append(replace(found, message=f"{atom.text}: {message}"))
+    def _complain(self, atom: Atom, scope: Scope, notes: Notes, message: str) -> str:
+        notes.problems.append(self.loaded.problem(scope.location, f"{atom.text}: {message}"))
         return atom.text

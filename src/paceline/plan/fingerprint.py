@@ -97,5 +97,5 @@ def _hash_file(path: Path) -> str:
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
+    except (OSError, ValueError):  # the second for a sentinel in the path, which is a problem already
         return ""

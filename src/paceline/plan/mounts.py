@@ -12,9 +12,9 @@ from paceline import plugins
 from paceline.config.load import Loaded, load
 from paceline.config.nodes import parse_file
 from paceline.config.paths import normalise
-from paceline.config.sink_choice import variables_of_sinks
+from paceline.config.sinks import variables_of_sinks
 from paceline.errors import ConfigError, PacelineError, Problem
-from paceline.plan.directories import NAMES, Directories, find_directories
+from paceline.plan.directories import NAMES, Directories, find_directories, find_results
 from paceline.plan.expansion import Expansion, Notes
 from paceline.record.repository import find_top
 
@@ -137,7 +137,8 @@ def _read(suite: Suite, environ: Mapping[str, str]) -> Side:
     loaded = load(suite.configs, datasets=suite.datasets, sinks=suite.sinks, environ=environ)
     expansion = Expansion(loaded, environ, NAMES)
     problems: list[Problem] = []
-    directories = find_directories(expansion, "", suite.results_dir, problems)
+    results = find_results(expansion, suite.results_dir, problems)
+    directories = find_directories(expansion, "", results, problems)
     if problems:
         raise ConfigError(problems)
     return Side(loaded=loaded, expansion=expansion, directories=directories)
@@ -159,9 +160,7 @@ def _mounts_of_paths(here: Side, there: Side) -> tuple[list[Mount], list[str]]:
             mounts.append(Mount(source=source, target=target, why=why, is_writable=True, is_made=is_made))
         else:
             location = ("paths", index, "host_path")
-            problems.append(
-                here.expansion.problem(location, f"{source} is not there: make it, or correct it")
-            )
+            problems.append(here.loaded.problem(location, f"{source} is not there: make it, or correct it"))
     if problems:
         raise ConfigError(problems)
     return mounts, left_out

@@ -1,33 +1,35 @@
-"""A plan put together: cases drafted, chosen and built; sinks, secrets, settings and warnings beside them."""
+"""A plan put together: cases drafted, chosen and built; sinks, secrets, settings and warnings; the whole as JSON."""
 
 import os
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from paceline.config.load import Loaded
+from paceline.config.load import Loaded, config_error
 from paceline.config.paths import normalise
-from paceline.errors import ConfigError, Problem, SelectionError
-from paceline.model import Case, Plan, PoolSettings, Setting, Settings
+from paceline.config.sinks import check_sinks, make_sinks
+from paceline.errors import Problem, SelectionError
+from paceline.model import Case, Plan, PoolSettings, Setting, Settings, SinkSpec
 from paceline.plan.cases import Built, CaseBuilder
 from paceline.plan.commands import SEARCH_PATH
-from paceline.plan.directories import NAMES, Directories, find_directories, viewer_url
+from paceline.plan.directories import NAMES, Directories, find_directories, find_results, viewer_url
 from paceline.plan.drafts import Draft, draft_cases
 from paceline.plan.expansion import Expansion
-from paceline.plan.secret_names import check_names
 from paceline.plan.selection import Candidate, select, take_shard
-from paceline.plan.sinks import check_sinks, make_sinks, unset_in_sinks
-from paceline.record.layout import check_session_name
-from paceline.record.redact import is_maskable, is_secret_name, secret_values
+from paceline.record.layout import check_session_name, entry_path
+from paceline.record.masking import mask_plan
+from paceline.record.redact import Redactor, is_maskable, is_secret_name, secret_values
 
 _SHOWN_USERS = 3
+_NAME_ADVICE = "names become directories and are shown: take another one"
 
 
 def make_plan(
     loaded: Loaded,
     *,
-    session: str,
+    session: str | Callable[[Path | str], str],
     results_dir: Path | str | None = None,
     only: Sequence[str] = (),
     exclude: Sequence[str] = (),
@@ -38,34 +40,36 @@ def make_plan(
 ) -> Plan:
     """All that a session of this name would do; ConfigError holds every problem of the selected cases.
 
-    A case whose variables are not set is in the plan, with the reason in `blocked`. `stubs` are the cases of the
-    suite's evals, which are chosen like its own.
+    `session` may also be a function that finds the name, given where results are kept: a directory or the URL of an
+    object store. A case whose variables are not set is in the plan, with the reason in `blocked`. `stubs` are the cases
+    of the suite's evals, which are chosen like its own.
     """
     environ = os.environ if environ is None else environ
-    check_session_name(session)
     python = {"python": setting.python} if setting and setting.python else {}
     expansion = Expansion(loaded, environ, {**NAMES, **python}, setting)
     problems = [*loaded.problems]
-    directories = find_directories(expansion, session, results_dir, problems)
+    results = find_results(expansion, results_dir, problems)
+    if callable(session):
+        session = "unknown" if problems else session(results)
+    check_session_name(session)
+    directories = find_directories(expansion, session, results, problems)
     drafts, found = draft_cases(expansion)
     problems += [*found, *expansion.check_path_names(), *check_sinks(loaded)]
     notes: list[str] = list(loaded.warnings)
-    claimed = {name for draft in drafts for name in draft.setups}
-    candidates = [*(draft.candidate for draft in drafts), *map(_candidate, stubs)]
+    candidates = [*drafts, *(Candidate(name=stub.name, entry=stub.entry, tags=stub.tags) for stub in stubs)]
     chosen = _choose(candidates, only, exclude, shard, notes, is_broken=bool(problems))
-    drafts = [draft for draft in drafts if draft.name in chosen]
-    unneeded = claimed - {name for draft in drafts for name in draft.setups}
-    marks = {**directories.marks, SEARCH_PATH: environ.get("PATH", os.defpath)}
-    built = _build(expansion, marks, drafts, unneeded)
+    built = _build(expansion, directories, drafts, chosen)
     problems += [problem for one in built for problem in one.notes.problems]
-    errors = [*(error for one in built for error in one.errors), *unset_in_sinks(loaded)]
+    errors = [error for one in built for error in one.errors]
+    errors += [loaded.problem(one.path, str(one)) for one in loaded.all_unset if one.path[0] == "sinks"]
     names, values = _secrets(loaded, environ, built)
     # A warning only: a short secret may stand in a name by chance, and that must not stop a suite.
-    notes += [str(problem) for problem in check_names(loaded, session, drafts, values, environ)]
-    cases = [one.case for one in built]
+    named = [draft for draft in drafts if draft.name in chosen]
+    notes += map(str, _secrets_in_names(loaded, session, named, values, environ))
     settings = _make_settings(expansion, directories, errors, problems)
     if problems:
-        raise _error([*problems, *errors], loaded.files)
+        raise config_error([*problems, *errors], loaded.files)
+    cases = [one.case for one in built]
     return Plan(
         session=session,
         directory=directories.session_dir,
@@ -81,10 +85,6 @@ def make_plan(
         settings=settings,
         warnings=(*notes, *_missing_files(built)),
     )
-
-
-def _candidate(stub: Case) -> Candidate:
-    return Candidate(name=stub.name, entry=stub.entry, tags=stub.tags)
 
 
 def _choose(
@@ -113,20 +113,17 @@ def _choose(
 
 
 def _build(
-    expansion: Expansion, marks: Mapping[str, str], drafts: Sequence[Draft], unneeded: Collection[str]
+    expansion: Expansion, directories: Directories, drafts: Sequence[Draft], chosen: Collection[str]
 ) -> list[Built]:
-    """The set-ups and the cases; a set-up that only cases which were not chosen need is left out."""
-    builder = CaseBuilder(expansion, marks)
+    """The set-ups and the chosen cases; a set-up that only other cases need is left out."""
+    search_path = expansion.environ.get("PATH", os.defpath)
+    builder = CaseBuilder(expansion, {**directories.sentinels, SEARCH_PATH: search_path})
+    unneeded = {name for draft in drafts for name in draft.setups}
+    drafts = [draft for draft in drafts if draft.name in chosen]
+    unneeded -= {name for draft in drafts for name in draft.setups}
     setups = expansion.loaded.config.data_setups
     built = [builder.build_setup(setup, i) for i, setup in enumerate(setups) if setup.name not in unneeded]
     return built + [builder.build_case(draft) for draft in drafts]
-
-
-def _error(problems: Sequence[Problem], files: Sequence[Path]) -> ConfigError:
-    """All problems in the order of the files; a text shared by many entries is wrong once."""
-    order = {str(path): i for i, path in enumerate(files)}
-    once = {(one.file, one.line, one.message): one for one in reversed(problems)}
-    return ConfigError(sorted(once.values(), key=lambda one: (order.get(one.file, len(order)), one)))
 
 
 def _secrets(
@@ -153,6 +150,38 @@ def _written_secrets(options: Any, name: str = "") -> Iterator[str]:
     elif isinstance(options, list):
         for value in options:
             yield from _written_secrets(value, name)
+
+
+def _secrets_in_names(
+    loaded: Loaded,
+    session: str,
+    drafts: Iterable[Draft],
+    secrets: Sequence[str],
+    environ: Mapping[str, str],
+) -> Iterator[Problem]:
+    """Names of the session, of cases and of data set-ups that contain a secret; its value is never shown."""
+    origins: dict[str, str] = dict.fromkeys(secrets, "a secret")
+    for secret in secrets:
+        variables = [name for name, value in environ.items() if value.strip() == secret.strip()]
+        if variables:
+            origins[secret] = f"the secret in the environment variable {variables[0]}"
+
+    def find(name: str) -> str | None:
+        return next((f"contains {origin}" for secret, origin in origins.items() if secret in name), None)
+
+    if found := find(session):
+        message = f"the name of the session {found}; {_NAME_ADVICE}"
+        yield Problem(file="", line=0, path="", message=message)
+    for i, setup in enumerate(loaded.config.data_setups):
+        if found := find(setup.name):
+            yield loaded.problem(("data_setups", i, "name"), f"the name {found}; {_NAME_ADVICE}")
+    reported: set[int] = set()
+    for draft in drafts:
+        if draft.position not in reported and (found := find(draft.name)):
+            reported.add(draft.position)
+            key = "name" if find(draft.entry) else "matrix"
+            what = "the name" if key == "name" else "a value of the matrix, part of the case's name,"
+            yield loaded.problem(("entries", draft.position, key), f"{what} {found}; {_NAME_ADVICE}")
 
 
 def _make_settings(
@@ -186,3 +215,61 @@ def _missing_files(built: Iterable[Built]) -> Iterator[str]:
         if "\x00" not in path and "://" not in path and not os.path.exists(path):  # noqa: PTH110
             more = f" and {len(names) - _SHOWN_USERS} more" if len(names) > _SHOWN_USERS else ""
             yield f"{what}: {path} does not exist (used by {', '.join(names[:_SHOWN_USERS])}{more})"
+
+
+def plan_errors(plan: Plan) -> tuple[str, ...]:
+    """Why cases and sinks are blocked, a line each: `file:line: entries[3] (name): …`."""
+    return plan.settings.errors
+
+
+def plan_json(plan: Plan, redactor: Redactor) -> dict[str, Any]:
+    """The plan as `paceline plan --json` prints it, without secrets."""
+    masked = mask_plan(plan, redactor)
+    return {
+        "session": masked.session,
+        "directory": str(masked.directory),
+        "setups": [_case_json(case, masked.directory, redactor) for case in masked.setups],
+        "cases": [_case_json(case, masked.directory, redactor) for case in masked.cases],
+        "sinks": [_sink_json(sink) for sink in masked.sinks],
+        "warnings": list(masked.warnings),
+        "errors": list(plan_errors(masked)),
+    }
+
+
+def _case_json(case: Case, directory: Path, redactor: Redactor) -> dict[str, Any]:
+    """A masked case; its texts are masked again with the directory put in, of which a secret may be a part."""
+    run_dir = entry_path(directory, case)
+    return {
+        "name": case.name,
+        "key": case.key,
+        "params": dict(case.params),
+        "argv": [redactor.text(case.at(word, run_dir)) for word in case.argv],
+        "env": sorted(case.env),
+        "cwd": redactor.text(case.at(case.cwd, run_dir)) if case.cwd else None,
+        "timeout_s": case.timeout_s,
+        "resources": {
+            "cpus": case.resources.cpus,
+            "gpus": case.resources.gpus,
+            "memory_bytes": case.resources.memory_bytes,
+            "exclusive": case.resources.exclusive,
+            **({"labels": dict(case.resources.labels)} if case.resources.labels else {}),
+        },
+        "ray": case.cluster,
+        "requirements": [asdict(requirement) for requirement in case.requirements],
+        "repeat": case.repeat,
+        "warmup": case.warmup,
+        "tags": list(case.tags),
+        "needs": list(case.needs),
+        "fingerprint": case.fingerprint,
+        "blocked": case.blocked,
+    }
+
+
+def _sink_json(sink: SinkSpec) -> dict[str, Any]:
+    return {
+        "name": sink.name,
+        "type": sink.type,
+        "required": sink.required,
+        "options": dict(sink.options),
+        "blocked": sink.blocked,
+    }

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from paceline.config.explain import resolved_text
 from paceline.config.load import Loaded
-from paceline.config.resolved import resolved_text
 from paceline.errors import SessionError
 from paceline.history.urls import passwords_in
 from paceline.judge.requirements import judge

@@ -8,9 +8,9 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from paceline.config.nodes import Mark, Node, items_of, mapping_of, parse_file, plain
-from paceline.config.problems import UNKNOWN_KEY, Locator
 from paceline.config.schema import Config
 from paceline.config.templates import substitute_tree
+from paceline.config.validate import UNKNOWN_KEY, Locator
 from paceline.errors import ConfigError, Problem, did_you_mean
 from paceline.experiments.ab.schema import (
     AB_KEYS,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from paceline.config.load import Loaded
-from paceline.config.nights import Nightly
+from paceline.config.sections import Nightly
 from paceline.errors import PacelineError
 from paceline.experiments.bisect.bisection import place_for
 from paceline.experiments.bisect.result import Candidate
