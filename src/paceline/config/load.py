@@ -1,7 +1,9 @@
 """Configuration files → one validated `Config`, or a ConfigError that holds every problem of every file."""
 
+import gc
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -57,6 +59,19 @@ class Loaded:
         return Locator(self.tree, self.positions).problem(path, message)
 
 
+@contextmanager
+def collector_paused() -> Iterator[None]:
+    """Keep the garbage collector from looking again and again at all that is made here, and still in use."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+@collector_paused()
 def load(
     paths: Sequence[Path],
     *,
@@ -90,7 +105,9 @@ def load(
     normalised = normalise(reading.tree, sinks=tuple(sinks), environ=environ)
     substituted = substitute_tree(normalised.tree, environ)
     locator = Locator(substituted.node, normalised.positions)
-    problems = [*reading.problems, *normalised.problems, *find_duplicates(reading.tree)]
+    problems = [*reading.problems, *normalised.problems]
+    if reading.count > 1:  # those of one document are known
+        problems += find_duplicates(reading.tree)
     problems += [locator.problem(path, message) for path, message in substituted.malformed]
     problems += [
         locator.problem(item.path, f"{item}; set it, or write ${{{item.name}:-default}}")
@@ -122,6 +139,7 @@ class _Reading:
         self.tree: Node | None = None
         self.problems: list[Problem] = []
         self.is_broken = False
+        self.count = 0
 
     def documents(self, path: Path) -> list[Node]:
         try:
@@ -132,6 +150,7 @@ class _Reading:
             return []
 
     def add(self, document: Node) -> None:
+        self.count += 1
         tree, problems = normalise_document(document)
         self.problems += problems
         try:

@@ -5,7 +5,7 @@ YAML 1.1 only, and drops the duplicate keys that we refuse.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -41,6 +41,7 @@ _TAG_TYPES: dict[str, tuple[type, ...]] = {
     "bool": (bool,),
     "null": (type(None),),
 }
+_COLLECTIONS = frozenset({dict, list})
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -96,21 +97,23 @@ def parse_file(path: Path) -> list[Node]:
 def plain(node: Node) -> Any:
     """The node as Python data."""
     value = node.value
+    # Most values are scalars: a call for each of them would cost more than the rest.
     if type(value) is dict:
-        return {key: plain(child) for key, child in value.items()}
-    if type(value) is list:
-        return [plain(child) for child in value]
-    return value
+        return {
+            key: plain(child) if type(child.value) in _COLLECTIONS else child.value
+            for key, child in value.items()
+        }
+    return [plain(child) for child in value] if type(value) is list else value
 
 
 def at(node: Node, loc: Sequence[str | int]) -> Node:
     """The deepest node that exists along a location."""
     for step in loc:
+        value = node.value
         if isinstance(step, str):
-            child = mapping_of(node).get(step)
+            child = value.get(step) if isinstance(value, dict) else None
         else:
-            items = items_of(node)
-            child = items[step] if 0 <= step < len(items) else None
+            child = value[step] if isinstance(value, list) and 0 <= step < len(value) else None
         if child is None:
             break
         node = child
@@ -235,6 +238,7 @@ class _Builder:
     def __init__(self, text: str, file: str) -> None:
         self.file = file
         self.loader = _Loader(text)
+        self.next: Callable[[], Any] = self.loader.get_event
         self.anchors: dict[str, _Anchor] = {}
         self.problems: list[Problem] = []
         self.size = 0
@@ -242,26 +246,20 @@ class _Builder:
 
     def documents(self) -> Iterator[Node]:
         try:
-            while (event := self.next()) is not None:
-                if isinstance(event, yaml.DocumentStartEvent):
+            while type(event := self.next()) is not yaml.StreamEndEvent:
+                if type(event) is yaml.DocumentStartEvent:
                     self.anchors = {}
                     root = self.next()
                     node = self.node(root, self.mark(root), 1)
                     if node.value is not None:
                         yield node
+        except (ValueError, OverflowError) as error:
+            # The pure Python scanner lets chr() fail on an escape such as "\UFFFFFFFF".
+            raise yaml.YAMLError(str(error)) from error
         finally:
             self.loader.dispose()
         if self.problems:
             raise ConfigError(self.problems)
-
-    def next(self) -> Any:
-        """The next event, None at the end."""
-        try:
-            event = self.loader.get_event()
-        except (ValueError, OverflowError) as error:
-            # The pure Python scanner lets chr() fail on an escape such as "\UFFFFFFFF".
-            raise yaml.YAMLError(str(error)) from error
-        return None if isinstance(event, yaml.StreamEndEvent) else event
 
     def mark(self, event: Any) -> Mark:
         return Mark(self.file, event.start_mark.line + 1)
@@ -270,13 +268,22 @@ class _Builder:
         self.problems.append(Problem(file=mark.file, line=mark.line, path="", message=message))
 
     def node(self, event: Any, mark: Mark, depth: int) -> Node:
-        self.grow(1, depth, mark)
         kind = type(event)
         if kind is yaml.AliasEvent:
-            return self.alias(event, mark, depth)
-        if event.anchor is not None:
-            return self.anchored(event, mark, depth)
-        return self.content(event, mark, depth)
+            anchor = self.anchors.get(event.anchor)
+            if anchor is None:
+                refuse(mark, f"alias *{event.anchor} has no anchor &{event.anchor} before it")
+            self.grow(anchor.size + 1, depth + anchor.height, mark)
+            return anchor.node._replace(mark=mark, anchored=False)
+        self.grow(1, depth, mark)
+        if event.anchor is None:
+            return self.scalar(event, mark) if kind is yaml.ScalarEvent else self.content(event, mark, depth)
+        before, deepest = self.size, self.deepest
+        self.deepest = depth
+        node = self.content(event, mark, depth)._replace(anchored=True)
+        self.anchors[event.anchor] = _Anchor(node, self.size - before, self.deepest - depth)
+        self.deepest = max(deepest, self.deepest)
+        return node
 
     def content(self, event: Any, mark: Mark, depth: int) -> Node:
         kind = type(event)
@@ -290,25 +297,10 @@ class _Builder:
         self.size += size
         if depth > self.deepest:
             self.deepest = depth
+            if depth > DEPTH_LIMIT:
+                refuse(mark, f"nested deeper than {DEPTH_LIMIT} levels")
         if self.size > NODE_LIMIT:
             refuse(mark, f"more than {NODE_LIMIT} values, aliases expanded")
-        if depth > DEPTH_LIMIT:
-            refuse(mark, f"nested deeper than {DEPTH_LIMIT} levels")
-
-    def anchored(self, event: Any, mark: Mark, depth: int) -> Node:
-        before, deepest = self.size, self.deepest
-        self.deepest = depth
-        node = self.content(event, mark, depth)._replace(anchored=True)
-        self.anchors[event.anchor] = _Anchor(node, self.size - before, self.deepest - depth)
-        self.deepest = max(deepest, self.deepest)
-        return node
-
-    def alias(self, event: Any, mark: Mark, depth: int) -> Node:
-        anchor = self.anchors.get(event.anchor)
-        if anchor is None:
-            refuse(mark, f"alias *{event.anchor} has no anchor &{event.anchor} before it")
-        self.grow(anchor.size, depth + anchor.height, mark)
-        return anchor.node._replace(mark=mark, anchored=False)
 
     def sequence(self, depth: int) -> list[Node]:
         items: list[Node] = []
@@ -350,16 +342,18 @@ class _Builder:
 
     def scalar(self, event: Any, mark: Mark) -> Node:
         text: str = event.value
-        if "\0" in text:
-            self.complain(mark, "NUL is not allowed in a value")
         if event.tag is not None:
             return self.tagged_scalar(event.tag, text, mark)
-        if event.style:
-            return Node(text, mark, text=text)
-        return Node(resolve(text), mark, None, True, False, text)
+        if not event.style:
+            return Node(resolve(text), mark, None, True, False, text)
+        if "\0" in text:
+            self.complain(mark, "NUL is not allowed in a value")
+        return Node(text, mark, text=text)
 
     def tagged_scalar(self, tag: str, text: str, mark: Mark) -> Node:
         name = tag.removeprefix(_YAML_TAG)
+        if "\0" in text:
+            self.complain(mark, "NUL is not allowed in a value")
         if tag == "!" or name == "str":
             return Node(text, mark, text=text)
         value = resolve(text)

@@ -152,9 +152,11 @@ class Work(Section):
         description="Change it when the meaning of the benchmark changes: old results stop counting.",
     )
     resources: ResourcesOptions = Field(
-        default=ResourcesOptions(), description="What it takes while it runs."
+        default=ResourcesOptions.model_construct(), description="What it takes while it runs."
     )
-    limits: LimitsOptions = Field(default=LimitsOptions(), description="What it may not exceed.")
+    limits: LimitsOptions = Field(
+        default=LimitsOptions.model_construct(), description="What it may not exceed."
+    )
     retries: Count = Field(
         default=0,
         description="How often to try again after a fault of the infrastructure, never after a failure.",
@@ -330,7 +332,7 @@ class Config(Section):
         description="Warn if more than this fraction of a GPU's memory is in use before an entry.",
     )
     gpu_stats_recorder: GpuStatsRecorder = Field(
-        default=GpuStatsRecorder(), description="The recorder of GPU use."
+        default=GpuStatsRecorder.model_construct(), description="The recorder of GPU use."
     )
     viewer_url: str | None = Field(default=None, description="Link to the results, shown in reports.")
     viewer_url_template: str | None = Field(

@@ -1,6 +1,6 @@
 """Parts of a suite besides its entries: the machines that they run on, and the nights."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -21,13 +21,17 @@ from paceline.config.values import (
 class Section(BaseModel):
     """A part of the configuration whose keys are all known."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
+
+    def __deepcopy__(self, memo: Any = None) -> Self:
+        """Itself: pydantic copies a default for every entry, and nothing here is changed."""
+        return self
 
 
 class OpenSection(BaseModel):
     """A part of the configuration that hands further keys on."""
 
-    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True, defer_build=True)
 
     @property
     def options(self) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The tree of a configuration held against the schema and the rules; problems name file, line, path and remedy."""
 
+import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
@@ -18,6 +19,7 @@ from paceline.config.values import shown
 from paceline.errors import Problem
 
 UNKNOWN_KEY = "extra_forbidden"
+_NO_PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 _EXPECTED = {
     "string_type": "a string",
     "bool_type": "true or false",
@@ -165,6 +167,7 @@ def _validate_data(data: Any, tree: Node) -> tuple[Config | None, list[Any], dic
         from paceline.config.evals import WholeConfig
 
         model = WholeConfig
+    _build(model)
     try:
         return model.model_validate(data), [], {}
     except ValidationError as error:
@@ -191,6 +194,18 @@ def _validate_data(data: Any, tree: Node) -> tuple[Config | None, list[Any], dic
         return model.model_validate(data), [], typed
     except ValidationError as error:
         return None, error.errors(include_url=False), typed
+
+
+def _build(model: type[Config]) -> None:
+    """Build the validators of a model, without pydantic's search for plugins in all installed packages."""
+    before = os.environ.get(_NO_PLUGINS)
+    os.environ[_NO_PLUGINS] = "__all__"
+    try:
+        model.model_rebuild()  # does nothing to one that is built
+    finally:
+        del os.environ[_NO_PLUGINS]
+        if before is not None:
+            os.environ[_NO_PLUGINS] = before
 
 
 def _put(data: Any, loc: Sequence[str | int], value: Any) -> None:

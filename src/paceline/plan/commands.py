@@ -93,10 +93,10 @@ class Filling:
 
     def _env(self) -> dict[str, str]:
         setting = self._expansion.setting
-        locations: dict[str, Location] = dict.fromkeys(self._expansion.loaded.config.env, ("env",))
-        locations |= dict.fromkeys(self._work.env, (*self._location, "env"))
-        texts = {**self._expansion.loaded.config.env, **self._work.env}
-        env = {name: self._text(text, (*locations[name], name)) for name, text in texts.items()}
+        texts: dict[str, tuple[str, Location]] = {}
+        for location, given in ((), self._expansion.loaded.config.env), (self._location, self._work.env):
+            texts |= {name: (text, (*location, "env", name)) for name, text in given.items()}
+        env = {name: self._text(*text) for name, text in texts.items()}
         env |= setting.env
         if setting.repo_dir is not None:
             env["PACELINE_REPO"] = setting.repo_dir

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from paceline.config.load import Loaded, config_error
+from paceline.config.load import Loaded, collector_paused, config_error
 from paceline.config.paths import normalise
 from paceline.config.sinks import check_sinks, make_sinks
 from paceline.errors import Problem, SelectionError
@@ -26,6 +26,7 @@ _SHOWN_USERS = 3
 _NAME_ADVICE = "names become directories and are shown: take another one"
 
 
+@collector_paused()
 def make_plan(
     loaded: Loaded,
     *,
