@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from paceline.plan import plan_json
 from paceline.record.codec import dump, load
 from paceline.record.redact import MASK, Redactor
-from paceline.report import schemas
+from paceline.record.schemas import json_schema
 from record.secret_words import OWN_WORDS, PLANTED, own_words, planted_plan, shape_of
 
 HARMLESS = "u-1"
@@ -20,7 +20,7 @@ LOCATED = ("argv", "cwd")
 def test_a_plan_is_whole_when_our_words_are_secrets(words: list[str]) -> None:
     written = load(dump(plan_json(planted_plan(HARMLESS), Redactor(words))))
     bare = load(dump(plan_json(planted_plan(HARMLESS), Redactor())))
-    jsonschema.validate(written, schemas.PLAN)
+    jsonschema.validate(written, json_schema("plan"))
     assert shape_of(written) == shape_of(bare)
     for part in (written, bare):
         for case in (*part["cases"], *part["setups"]):
@@ -34,7 +34,7 @@ def test_a_plan_is_whole_when_our_words_are_secrets(words: list[str]) -> None:
 def test_a_planted_secret_is_gone(words: list[str]) -> None:
     written = dump(plan_json(planted_plan(), Redactor([*words, PLANTED])))
     assert PLANTED.encode() not in written
-    jsonschema.validate(load(written), schemas.PLAN)
+    jsonschema.validate(load(written), json_schema("plan"))
 
 
 def test_every_text_of_a_user_is_masked() -> None:
