@@ -17,6 +17,7 @@ _FOUND_BY = frozenset({"name", "type", "needs", "secrets"})
 _OPEN_LISTS = frozenset({"sinks", "sink_data"})
 _SEVERITIES = get_args(Severity)
 
+Redact = Callable[[Any], Any]
 _SafeDumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -43,14 +44,14 @@ def explain(loaded: Loaded) -> Iterator[tuple[str, str, str]]:
 
 
 def value_text(node: Node) -> str:
-    """A value in the notation of YAML, on one line."""
-    if node.raw is not None:
-        return _quoted(node.raw)
-    if isinstance(node.value, dict | list):
-        return "{}" if isinstance(node.value, dict) else "[]"
-    if isinstance(node.value, str):
-        return _quoted(node.value)
-    return node.text or "null"
+    """A value in the notation of YAML, on one line: text as it is where it cannot be misread, else quoted."""
+    value = node.value if node.raw is None else node.raw
+    if isinstance(value, dict | list):
+        return "{}" if isinstance(value, dict) else "[]"
+    if not isinstance(value, str):
+        return node.text or "null"
+    simple = value and value == value.strip() and value.isprintable() and isinstance(resolve(value), str)
+    return value if simple else repr(value)
 
 
 def _leaves(node: Node, path: Location) -> Iterator[tuple[Location, Node]]:
@@ -64,13 +65,7 @@ def _leaves(node: Node, path: Location) -> Iterator[tuple[Location, Node]]:
         yield path, node
 
 
-def _quoted(text: str) -> str:
-    """The text itself where it cannot be misread, else quoted."""
-    simple = text and text == text.strip() and text.isprintable() and isinstance(resolve(text), str)
-    return text if simple else repr(text)
-
-
-def resolved_text(loaded: Loaded, redact: Callable[[Any], Any]) -> str:
+def resolved_text(loaded: Loaded, redact: Redact) -> str:
     """What the files came to: one suite, with what `redact` leaves of its values and of keys that are a user's."""
     head = "".join(f"# from {path}\n" for path in loaded.files)
     data = _section(loaded.tree, redact)
@@ -78,28 +73,28 @@ def resolved_text(loaded: Loaded, redact: Callable[[Any], Any]) -> str:
     return head + text
 
 
-def _section(node: Node, redact: Callable[[Any], Any]) -> Any:
+def _section(node: Node, redact: Redact) -> Any:
     """A part of the schema. Its keys stay: a secret may have the value `name`, and the file must stay a suite."""
-    if isinstance(node.value, dict):
-        return {name: _option(name, child, redact) for name, child in node.value.items()}
     if isinstance(node.value, list):
         return [_section(child, redact) for child in node.value]
-    return _scalar(node, redact)
+    if not isinstance(node.value, dict):
+        return _user_data(node, redact)
+    data: dict[str, Any] = {}
+    for name, child in node.value.items():
+        if name in _FOUND_BY:
+            data[name] = _user_data(child, _as_it_is)
+        elif name == "severity" and child.value in _SEVERITIES:
+            data[name] = child.value
+        elif name == "matrix" and isinstance(child.value, dict):  # An axis may be called as a key of ours is.
+            data[name] = {axis: _user_data(values, redact) for axis, values in child.value.items()}
+        elif name in _OPEN_LISTS and isinstance(child.value, list):
+            data[name] = [_open_section(item, redact) for item in child.value]
+        else:
+            data[name] = _user_data(child, redact) if name == "env" else _section(child, redact)
+    return data
 
 
-def _option(name: str, node: Node, redact: Callable[[Any], Any]) -> Any:
-    if name in _FOUND_BY:
-        return _user_data(node, _as_it_is)
-    if name == "severity" and node.value in _SEVERITIES:
-        return node.value
-    if name == "matrix" and isinstance(node.value, dict):  # An axis may be called as a key of ours is.
-        return {axis: _user_data(child, redact) for axis, child in node.value.items()}
-    if name in _OPEN_LISTS and isinstance(node.value, list):
-        return [_open_section(child, redact) for child in node.value]
-    return _user_data(node, redact) if name == "env" else _section(node, redact)
-
-
-def _open_section(node: Node, redact: Callable[[Any], Any]) -> Any:
+def _open_section(node: Node, redact: Redact) -> Any:
     """A sink's options: what is inside of them is no longer ours, whatever it is called."""
     if not isinstance(node.value, dict):
         return _user_data(node, redact)
@@ -109,15 +104,11 @@ def _open_section(node: Node, redact: Callable[[Any], Any]) -> Any:
     }
 
 
-def _user_data(node: Node, redact: Callable[[Any], Any]) -> Any:
+def _user_data(node: Node, redact: Redact) -> Any:
     if isinstance(node.value, dict):
         return {redact(name): _user_data(child, redact) for name, child in node.value.items()}
     if isinstance(node.value, list):
         return [_user_data(child, redact) for child in node.value]
-    return _scalar(node, redact)
-
-
-def _scalar(node: Node, redact: Callable[[Any], Any]) -> Any:
     value = redact(node.value)
     if isinstance(value, str) and node.raw is not None:
         return value.replace("$", "$$")  # already put in; a dollar in it must not be taken for a variable's

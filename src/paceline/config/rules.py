@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, get_args
 
 from paceline.config.nodes import Location
 from paceline.config.schema import DEFAULT_TIMEOUT_S
-from paceline.config.values import is_number, is_scalar, shown
+from paceline.config.values import is_scalar, shown
 from paceline.errors import did_you_mean
-from paceline.model import CheckKind, Scalar, write_scalar
+from paceline.model import CheckKind, Scalar, is_number, write_scalar
 
 MAX_CELLS = 10_000
 

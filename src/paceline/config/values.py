@@ -8,6 +8,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
+from paceline.model import is_number
+
 SIZE_UNITS = {
     "B": 1,
     **{f"{letter}B": 1000**power for power, letter in enumerate(("k", "M", "G", "T"), 1)},
@@ -39,10 +41,6 @@ def wrong(expected: str, value: Any) -> PydanticCustomError:
     return PydanticCustomError(
         "wrong_value", "expected {expected}, got {got}", {"expected": expected, "got": shown(value)}
     )
-
-
-def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def is_scalar(value: Any) -> bool:

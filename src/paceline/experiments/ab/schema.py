@@ -15,10 +15,9 @@ from paceline.config.values import (
     Scalar,
     TextOrList,
     Tolerance,
-    is_number,
     wrong,
 )
-from paceline.model import Direction
+from paceline.model import Direction, is_number
 
 DEFAULT_RUNS = 100
 DEFAULT_MARGIN = 0.03
