@@ -216,7 +216,7 @@ def test_any_text_expands_is_unset_or_is_malformed(text: str, environ: dict[str,
         return
 
     def value(atom: Atom) -> str:
-        return environ.get(atom.name) or filled(atom.default or ("",))
+        return environ.get(atom.name) or filled(atom.inner or ("",))
 
     def filled(template: Template) -> str:
         return "".join(part if isinstance(part, str) else value(part) for part in template)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.model import Case, Limits, Requirement, Resources
-from paceline.plan.fingerprint import FileHashes, fingerprint
+from paceline.plan.cases import FileHashes, fingerprint
 from plan.suites import Planner, entry
 
 CASE = Case(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 
-from paceline.config.templates import Atom, MalformedVariable, Template, fill, parse, parse_filled, split
+from paceline.config.templates import Atom, MalformedVariable, Template, fill, parse, split
 
 BRACED = st.text(st.sampled_from("{}${}ab_1:,. \"'-\\é"), max_size=40)
 WILD = st.one_of(BRACED, st.text(max_size=40).filter(lambda text: "\x00" not in text))
@@ -51,8 +51,8 @@ def words(text: str, **values: str) -> list[str]:
         ("${A:-{session}}}", "<variable|A|:-{session}>}"),
         ("$${A:-{session}}", "${A:-{session}}"),
         ("$${session", "${session"),
-        ("$${A:-$${B}} {{$${C}}}", "${A:-${B}} {{${C}}}"),
-        ("$${A:-${B} {session}}", "${A:-<variable|B|> {session}}"),
+        ("$${A:-$${B}} {{$${C}}}", "${A:-$${B}} {{${C}}}"),
+        ("$${A:-${B} {session}}", "${A:-${B} {session}}"),
         ("{{session}}", "{session}"),
         ("{{dataset:a,b}} {{matrix.x}} {{needs:y}}", "{dataset:a,b} {matrix.x} {needs:y}"),
         ("{{session}", "{<name|session|>"),
@@ -106,7 +106,7 @@ def test_an_open_quote_is_an_error(text: str) -> None:
 @given(WILD)
 def test_text_without_placeholders_comes_back_unchanged(text: str) -> None:
     assume("$" not in text)
-    assert parse_filled(text) == parse(text)
+    assert parse(text, variables=False) == parse(text)
     assume(not re.search(r"\{(?:[A-Za-z_][A-Za-z0-9_]*|\s*dataset\s*:|matrix\.|needs:)", text))
     assert parse(text) == (text,)
 
@@ -147,3 +147,8 @@ def test_splitting_is_that_of_the_shell(text: str) -> None:
             split(text)
         return
     assert words(text) == expected
+
+
+def test_variables_that_are_put_in_already_are_not_read() -> None:
+    template = parse("a$$b ${X} {session} {{y}} ${", variables=False)
+    assert fill(template, lambda atom: f"<{atom.name}>") == "a$$b $<X> <session> {y} ${"

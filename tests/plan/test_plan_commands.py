@@ -331,3 +331,16 @@ def test_a_script_that_only_a_session_knows_is_a_problem(plan: Planner, script: 
     text = f"entries: [{{name: one, script: '{script}'}}]\n"
     told = f"entries[0].script: {script!r} is known only in a session; name a fixed file"
     assert told in problem_of(plan, text)
+
+
+def test_an_escaped_variable_is_text_with_all_that_is_in_it(plan: Planner) -> None:
+    found = plan(
+        "entries: [{name: a, command: [sh, -c, '$${A:-${NO}} $${B:-${}}'], env: {X: '$${C ${D}}'}}]\n"
+    )
+    (case,) = found.cases
+    assert (case.argv[2], case.env["X"], case.blocked) == ("${A:-${NO}} ${B:-${}}", "${C ${D}}", None)
+
+
+def test_a_need_that_makes_no_sense_is_a_problem(plan: Planner) -> None:
+    text = entry("args: '{needs:a[${matrix.x}]}'")
+    assert "entries[0].args: malformed variable '${matrix.x}]'" in problem_of(plan, text)

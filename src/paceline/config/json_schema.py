@@ -18,7 +18,8 @@ def as_written(schema: Schema) -> Schema:
     """The schema of the models, widened to what files may hold."""
     definitions = schema.get("$defs", {})
     for definition in (*definitions.values(), schema):
-        _widen_model(definition)
+        properties = definition.get("properties", {})
+        properties |= {key: _widen_value(key, value) for key, value in properties.items()}
         # Another file may bring what this one lacks; what they lack together is told when they are loaded.
         definition.pop("required", None)
     _allow_shorthands(schema, definitions)
@@ -26,11 +27,6 @@ def as_written(schema: Schema) -> Schema:
     for key in ("results_path", "datasets_path", "model_weights_path"):
         schema["properties"][key] = _LEGACY_PATH
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-def _widen_model(model: Schema) -> None:
-    for key, schema in model.get("properties", {}).items():
-        model["properties"][key] = _widen_value(key, schema)
 
 
 def _widen_value(key: str, schema: Schema) -> Schema:

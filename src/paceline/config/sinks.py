@@ -37,9 +37,14 @@ def choose_sinks(root: dict[str, Node], chosen: tuple[str, ...], environ: Mappin
             message = "--sink none excludes every other --sink"
             problems.append(Problem(file="", line=0, path="", message=message))
         items = [] if NONE in chosen else _select(items, chosen)
+    for i, item in enumerate(items):
+        value = item.value
+        # A sink has both `name` and `type`; either stands in for the other.
+        if isinstance(value, dict) and ("name" in value) != ("type" in value):
+            other = value["type"] if "type" in value else value["name"]
+            items[i] = item._replace(value={"name": other, "type": other, **value})
     if items or configured is not None:
-        mark = configured.mark if configured else items[0].mark
-        root["sinks"] = Node([_labelled(item) for item in items], mark)
+        root["sinks"] = Node(list(items), configured.mark if configured else items[0].mark)
     return problems
 
 
@@ -98,15 +103,6 @@ def _is_called(item: Node, name: str) -> bool:
     return isinstance(value, dict) and any(
         key in value and value[key].text == name for key in ("name", "type")
     )
-
-
-def _labelled(item: Node) -> Node:
-    """A sink with both `name` and `type`; either stands in for the other."""
-    value = item.value
-    if not isinstance(value, dict) or ("name" in value) == ("type" in value):
-        return item
-    other = value["type"] if "type" in value else value["name"]
-    return item._replace(value={"name": other, "type": other, **value})
 
 
 def make_sinks(loaded: "Loaded") -> Iterator[SinkSpec]:

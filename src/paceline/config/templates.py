@@ -2,8 +2,8 @@
 
 As in a shell, `:-` and `:?` take an empty variable as unset while `${VAR}` does not; an unset one is never an empty
 string. A default may hold variables again. `$$` is a dollar, and one before anything but `{` or `$` is itself.
-`{{name}}` is the text `{name}`; braces that make no placeholder, and those right after `$$`, stay as they are. What is
-put in is neither read nor split again.
+`{{name}}` is the text `{name}`; braces that make no placeholder, and those right after `$$` with all that is in them,
+stay as they are. What is put in is neither read nor split again.
 
 Two kinds of keys:
 
@@ -32,14 +32,15 @@ AtomKind = Literal["variable", "name", "dataset", "matrix", "needs"]
 class Atom(NamedTuple):
     """One placeholder or variable; a named tuple, because a large suite has many.
 
-    `text` is how it was written; `detail` is a data set's format, or what follows a variable's name (`:-default`).
+    `text` is how it was written; `detail` is a data set's format, or what follows a variable's name (`:-default`);
+    `inner` is the template of a variable's default, or of the name that is needed.
     """
 
     kind: AtomKind
     name: str
     text: str
     detail: str = ""
-    default: "Template | None" = None
+    inner: "Template | None" = None
 
 
 Part = str | Atom
@@ -57,8 +58,12 @@ _PLACEHOLDER = r"""\{(?:
     | matrix\.[^\s{}]+
     | needs:(?:[^{}]|\{matrix\.[^\s{}]+\})+
 )\}"""
+_ESCAPED = rf"\{{(?P<escaped>{_PLACEHOLDER})\}} | {_PLACEHOLDER}"
 _VARIABLES = re.compile(_VARIABLE, re.VERBOSE)
-_ALL = re.compile(rf"{_VARIABLE} | \{{(?P<escaped>{_PLACEHOLDER})\}} | {_PLACEHOLDER}", re.VERBOSE)
+_PLACEHOLDERS = re.compile(_ESCAPED, re.VERBOSE)
+_WORD = re.compile(r"[^ \t\r\n]+")
+_QUOTING = re.compile(r"['\"\\]")
+_ALL = re.compile(f"{_VARIABLE} | {_ESCAPED}", re.VERBOSE)
 
 
 class MalformedVariable(ValueError):
@@ -83,43 +88,33 @@ class Unset:
         return f"environment variable {self.name} is not set" + (f": {self.message}" if self.message else "")
 
 
-def parse(text: str, *, placeholders: bool = True, depth: int = 0) -> Template:
-    """The text as plain pieces and atoms; MalformedVariable if a `${` makes no sense.
-
-    A text that `parse(text, placeholders=False)` takes is taken with placeholders, too.
-    """
-    if "$" not in text and ("{" not in text or not placeholders):
+def parse(text: str, *, variables: bool = True, placeholders: bool = True, depth: int = 0) -> Template:
+    """The text as plain pieces and atoms; MalformedVariable if a `${` makes no sense."""
+    if not (variables and "$" in text) and not (placeholders and "{" in text):
         return (text,)
-    pattern = _ALL if placeholders else _VARIABLES
+    pattern = _ALL if variables and placeholders else _VARIABLES if variables else _PLACEHOLDERS
     parts: list[Part] = []
     position = 0
     while match := pattern.search(text, position):
         _append(parts, text[position : match.start()])
         position = match.end()
-        if match["variable"]:
+        if match.lastgroup == "variable":
             atom = _read_variable(text, match.start(), placeholders, depth)
             position = match.start() + len(atom.text)
             parts.append(atom)
-        elif match["dollar"]:
-            _append(parts, "$")
+        elif match.lastgroup == "dollar":
+            # `$${X}` is the literal `${X}`, so what is in its braces is not a placeholder.
             end = (
                 _closing_brace(text, position + 1)
                 if placeholders and text.startswith("{", position)
                 else None
             )
-            if end is not None:
-                for part in parse(text[position : end + 1], placeholders=False, depth=depth):
-                    _append(parts, part)
-                position = end + 1
+            position = position if end is None else end + 1
+            _append(parts, text[match.start() + 1 : position])
         else:
-            _append(parts, match["escaped"] or _read_placeholder(match[0]))
+            _append(parts, match["escaped"] or _read_placeholder(match[0], depth))
     _append(parts, text[position:])
     return tuple(parts) or ("",)
-
-
-def parse_filled(text: str) -> Template:
-    """The same for a text whose variables are put in already: a dollar in it is a dollar."""
-    return parse(text.replace("$", "$$"))
 
 
 def fill(template: Template, resolve: Callable[[Atom], str]) -> str:
@@ -132,12 +127,12 @@ def look_up(atom: Atom, environ: Mapping[str, str]) -> str | Template | Unset:
     value = environ.get(atom.name)
     if value is not None and (value or not atom.detail):
         return value
-    return atom.default or Unset(name=atom.name, message=atom.detail[2:])
+    return atom.inner or Unset(name=atom.name, message=atom.detail[2:])
 
 
-def expand(text: str, environ: Mapping[str, str]) -> str | Unset:
+def expand(text: str, environ: Mapping[str, str], *, placeholders: bool = False) -> str | Unset:
     """The text with its variables put in, or the first that is unset; MalformedVariable if it makes no sense."""
-    return _fill_variables(parse(text, placeholders=False), environ)
+    return _fill_variables(parse(text, placeholders=placeholders), environ)
 
 
 def names_in(text: str) -> list[str]:
@@ -195,12 +190,13 @@ def _read_variable(text: str, start: int, placeholders: bool, depth: int) -> Ato
     return Atom("variable", name[0], text[start : end + 1], detail, default)
 
 
-def _read_placeholder(text: str) -> Atom:
+def _read_placeholder(text: str, depth: int) -> Atom:
     inner = text[1:-1].strip()
     if inner.startswith("matrix."):
         return Atom("matrix", inner[7:], text)
     if inner.startswith("needs:"):
-        return Atom("needs", inner[6:].strip(), text)
+        name = inner[6:].strip()
+        return Atom("needs", name, text, inner=parse(name, depth=depth + 1))
     if ":" in inner:
         name, _, format_ = inner.partition(":")[2].partition(",")
         return Atom("dataset", name.strip(), text, format_.strip())
@@ -220,7 +216,9 @@ def _closing_brace(text: str, position: int) -> int | None:
 def _fill_variables(template: Template, environ: Mapping[str, str]) -> str | Unset:
     pieces: list[str] = []
     for part in template:
-        value = part if isinstance(part, str) else look_up(part, environ)
+        value: str | Template | Unset = part if isinstance(part, str) else part.text
+        if isinstance(part, Atom) and part.kind == "variable":
+            value = look_up(part, environ)
         if isinstance(value, tuple):
             value = _fill_variables(value, environ)
         if isinstance(value, Unset):
@@ -229,42 +227,19 @@ def _fill_variables(template: Template, environ: Mapping[str, str]) -> str | Uns
     return "".join(pieces)
 
 
-_WORD = re.compile(r"[^ \t\r\n]+")
-_QUOTING = re.compile(r"['\"\\]")
-_PIECE = re.compile(
-    r"""
-    (?P<bare>[^ \t\r\n'"\\]+)
-  | (?P<space>[ \t\r\n]+)
-  | '(?P<single>[^']*)'
-  | "(?P<double>(?:[^"\\]|\\.)*)"
-  | \\(?P<escape>.)
-  | (?P<open>.)
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-_ESCAPE_IN_QUOTES = re.compile(r"\\([\"\\])")
-
-
 def _split_plain(text: str) -> list[str]:
-    """What `shlex.split` gives, in a tenth of its time."""
+    """What `shlex.split` gives; it takes ten times as long, so that only texts with quotes have to wait for it."""
     if _QUOTING.search(text) is None:
         return _WORD.findall(text)
-    words: list[str] = []
-    word: str | None = None
-    for match in _PIECE.finditer(text):
-        kind = str(match.lastgroup)
-        piece = match[kind]
-        if kind == "space":
-            if word is not None:
-                words.append(word)
-            word = None
-        elif kind == "open":
-            raise ValueError(
-                "nothing follows the last backslash" if piece == "\\" else "a quote is not closed"
-            )
-        else:
-            word = (word or "") + (_ESCAPE_IN_QUOTES.sub(r"\1", piece) if kind == "double" else piece)
-    return words if word is None else [*words, word]
+    import shlex
+
+    try:
+        return shlex.split(text)
+    except ValueError as error:
+        is_quote = "quotation" in str(error)
+        raise ValueError(
+            "a quote is not closed" if is_quote else "nothing follows the last backslash"
+        ) from None
 
 
 class Substituted(NamedTuple):
@@ -324,7 +299,7 @@ def _substitute_text(
     node: Node, text: str, path: Location, environ: Mapping[str, str], result: Substituted
 ) -> Node:
     try:
-        expanded = expand(text, environ)
+        expanded = expand(text, environ, placeholders=is_lazy(path))
     except MalformedVariable as error:
         result.malformed.append((path, str(error)))
         return node

@@ -1,10 +1,18 @@
-"""Drafts → cases: every text filled in, bounds and resources in the types that flow, a fingerprint for each."""
+"""Drafts → cases: every text filled in, bounds and resources in the types that flow, a fingerprint for each.
 
+A fingerprint is a hash of all that decides a case's result; a resumed session runs a case again when it has changed.
+"""
+
+import hashlib
+import json
+import os
 import shutil
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, get_args
 
 from paceline.config.nodes import Location
@@ -16,11 +24,11 @@ from paceline.plan.commands import RESULTS_PATH, Command, Filling, Scripts
 from paceline.plan.directories import SESSION_DIR
 from paceline.plan.drafts import Draft
 from paceline.plan.expansion import Expansion, Notes
-from paceline.plan.fingerprint import FileHashes, find_program, fingerprint
 from paceline.record.layout import DATA_SETUP, safe_name
-from paceline.record.redact import is_secret_name
+from paceline.record.redact import MASK, is_maskable, is_secret_name
 
 _CHECK_KINDS: tuple[CheckKind, ...] = get_args(CheckKind)
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,3 +204,86 @@ def _requirements(entry: Entry) -> Iterator[Requirement]:
                     tolerance=one.tolerance,
                     severity=one.severity,
                 )
+
+
+def find_program(argv: Sequence[str], cwd: str | None) -> str | None:
+    """The file that a command runs, if it names one by its path; a program found by PATH is the machine's."""
+    name = argv[0] if argv else ""
+    if "/" not in name or "\x00" in name or "\x00" in (cwd or ""):
+        return None
+    path = str(Path(cwd or Path.cwd(), name))
+    return path if os.path.isfile(path) else None  # noqa: PTH113
+
+
+class FileHashes:
+    """Hashes of files, each file read once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, str] = {}
+
+    def of(self, path: str) -> str:
+        """The hash of a file's content; of nothing for a file that cannot be read."""
+        if path not in self._known:
+            self._known[path] = ""
+            # A ValueError is for a sentinel in the path, which is a problem already.
+            with suppress(OSError, ValueError), Path(path).open("rb") as file:
+                self._known[path] = hashlib.file_digest(file, "sha256").hexdigest()
+        return self._known[path]
+
+
+def fingerprint(
+    case: Case, *, script_hash: str = "", secrets: Iterable[str] = (), needs: Iterable[str] = ()
+) -> str:
+    """The hash of a case whose texts hold marks in place of the session's directories.
+
+    `needs` are the fingerprints of the cases it needs: what they make may be its input. The values of secrets do not
+    count: a new token makes no new benchmark.
+    """
+    content = _decisive(case, script_hash)
+    if needed := sorted(needs):
+        content["needs"] = needed
+    hidden = sorted({value for value in secrets if is_maskable(value)}, key=len, reverse=True)
+    if hidden:
+        content = _masked(content, hidden)
+    return hashlib.sha256(_CANONICAL.encode(content).encode()).hexdigest()
+
+
+def _decisive(case: Case, script_hash: str) -> dict[str, Any]:
+    resources, limits = case.resources, case.limits
+    return {
+        "name": case.name,
+        "params": dict(case.params),
+        "version": case.version,
+        "argv": list(case.argv),
+        "script": script_hash,
+        "env": dict(case.env),
+        "cwd": case.cwd,
+        "results_path": case.results_path,
+        "timeout_s": case.timeout_s,
+        "resources": [
+            float(resources.cpus),
+            resources.gpus,
+            resources.memory_bytes,
+            resources.exclusive,
+            *([dict(resources.labels)] if resources.labels else []),
+        ],
+        "limits": [limits.processes, limits.memory_bytes],
+        "cluster": case.cluster,
+        "requirements": [
+            [one.metric, one.kind, one.bound, one.tolerance, one.severity] for one in case.requirements
+        ],
+        "repeat": case.repeat,
+        "warmup": case.warmup,
+    }
+
+
+def _masked(value: Any, hidden: list[str]) -> Any:
+    if isinstance(value, str):
+        for secret in hidden:
+            value = value.replace(secret, MASK)
+        return value
+    if isinstance(value, Mapping):
+        return {key: _masked(item, hidden) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_masked(item, hidden) for item in value]
+    return value

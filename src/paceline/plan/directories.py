@@ -10,7 +10,7 @@ from urllib.parse import quote
 from paceline.config.load import Loaded
 from paceline.config.nodes import at
 from paceline.config.paths import expand_home, normalise
-from paceline.config.templates import fill, parse_filled
+from paceline.config.templates import fill, parse
 from paceline.errors import ConfigError, Problem
 from paceline.model import RUN_DIR
 from paceline.plan.commands import RESULTS_PATH
@@ -134,7 +134,7 @@ def viewer_url(expansion: Expansion, directories: Directories, problems: list[Pr
         session = _on_host(expansion, str(directories.session_dir))
     known = {"results_path": results, "session_name": directories.session, "session_path": session}
     known |= {f"{name}_url": quote(value, safe="") for name, value in known.items()}
-    template = parse_filled(config.viewer_url_template)
+    template = parse(config.viewer_url_template, variables=False)
     unknown = [part for part in template if not isinstance(part, str) and part.name not in known]
     if unknown:
         message = f"{unknown[0].text}: unknown placeholder; known are {', '.join(known)}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from paceline.config.rules import Cell, expand_matrix
 from paceline.config.schema import Entry
-from paceline.config.templates import parse_filled
+from paceline.config.templates import parse
 from paceline.errors import Problem, did_you_mean
 from paceline.model import Scalar, key_case, name_case
 from paceline.plan.expansion import Expansion, Notes, Scope
@@ -105,7 +105,11 @@ class _Needs:
         for i, text in enumerate(draft.work.needs):
             scope = Scope(("entries", draft.position, "needs", i), draft.params)
             notes = Notes()
-            name = self._expansion.fill(parse_filled(text), scope, notes) if "{matrix." in text else text
+            name = (
+                self._expansion.fill(parse(text, variables=False), scope, notes)
+                if "{matrix." in text
+                else text
+            )
             self._problems += notes.problems
             if name in self._cases:
                 needs[self._cases[name]] = None

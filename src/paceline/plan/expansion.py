@@ -199,7 +199,7 @@ class Expansion:
         return self._complain(atom, scope, notes, f"the case has no such parameter; {hint}")
 
     def _needs(self, atom: Atom, scope: Scope, notes: Notes) -> str:
-        name = self.expand(atom.name, scope, notes)
+        name = self.fill(atom.inner or (), scope, notes)
         directories = scope.needs or {}
         if name in directories:
             return directories[name]

@@ -94,8 +94,13 @@ class Suite:
 def read_sides(suite: Suite, environ: Mapping[str, str]) -> tuple[Side, Side, tuple[str, ...]]:
     """The suite here and in the container, and the variables that are handed from here to there."""
     here = _read(suite, environ)
-    wanted = {*_variables_in(suite.files), *_variables_of(here), *here.loaded.config.secrets} - _NOT_FORWARDED
-    variables = tuple(sorted(name for name in wanted if name in environ))
+    wanted = {*_variables_of(here), *here.loaded.config.secrets}
+    for file in suite.files:
+        for document in parse_file(file):
+            wanted |= {
+                *variables_of_sinks(document)
+            }  # `${VAR}` and `webhook_env: VAR` mean the same everywhere
+    variables = tuple(sorted(name for name in wanted - _NOT_FORWARDED if name in environ))
     try:
         there = _read(suite, {**{name: environ[name] for name in variables}, **IMAGE_ENVIRON})
     except ConfigError as error:
@@ -106,10 +111,19 @@ def read_sides(suite: Suite, environ: Mapping[str, str]) -> tuple[Side, Side, tu
 def find_mounts(suite: Suite, here: Side, there: Side, workdir: str) -> tuple[list[Mount], list[str]]:
     """Every directory that the suite names or lies in, and what is left out."""
     mounts, left_out = _mounts_of_paths(here, there)
-    for key in ("results_dir", "artifacts_dir"):
-        mounts += _made_by_run(key, here, there, mounts)
+    for key in ("results_dir", "artifacts_dir"):  # where a run writes
+        source, target = getattr(here.directories, key), str(getattr(there.directories, key))
+        is_remote = key == "results_dir" and bool(here.directories.results_url)
+        # What a path of the suite holds in the container is mounted already, wherever it is here.
+        is_mounted = any(mount.is_writable and _is_below(target, mount.target) for mount in mounts)
+        if source is not None and not is_remote and not is_mounted:
+            mounts.append(Mount(source=str(source), target=target, why=key, is_writable=True, is_made=True))
     for file in suite.files:
-        mounts += _around(file, here.expansion, mounts)
+        # The working tree around it, to read: scripts lie beside it, or somewhere below the top.
+        path = normalise(str(file))
+        if not any(mount.shows(path) for mount in mounts):
+            top = str(find_top(Path(path).parent) or Path(path).parent)
+            mounts.append(Mount(source=top, target=top, why="the suite"))
     if not any(mount.shows(workdir) for mount in mounts):
         mounts.append(Mount(source=workdir, target=workdir, why="the working directory"))
     return mounts, left_out
@@ -126,9 +140,10 @@ def settle(mounts: Sequence[Mount]) -> tuple[Mount, ...]:
                 f"{known.source} ({known.why}) and {mount.source} ({mount.why}) would both be {mount.target} in the "
                 "container; give one of them another container_path"
             )
-        is_writable = known.is_writable or mount.is_writable
         settled[mount.target] = replace(
-            known, is_writable=is_writable, is_made=known.is_made or mount.is_made
+            known,
+            is_writable=known.is_writable or mount.is_writable,
+            is_made=known.is_made or mount.is_made,
         )
     return tuple(settled[target] for target in sorted(settled))
 
@@ -164,34 +179,6 @@ def _mounts_of_paths(here: Side, there: Side) -> tuple[list[Mount], list[str]]:
     if problems:
         raise ConfigError(problems)
     return mounts, left_out
-
-
-def _made_by_run(key: str, here: Side, there: Side, mounts: Sequence[Mount]) -> Iterator[Mount]:
-    """Where a run writes. What a path of the suite holds in the container is mounted already, wherever it is here."""
-    if key == "results_dir" and here.directories.results_url:
-        return
-    source, target = getattr(here.directories, key), str(getattr(there.directories, key))
-    if source is None or any(mount.is_writable and _is_below(target, mount.target) for mount in mounts):
-        return
-    yield Mount(source=str(source), target=target, why=key, is_writable=True, is_made=True)
-
-
-def _around(file: Path, expansion: Expansion, mounts: Sequence[Mount]) -> Iterator[Mount]:
-    """The working tree around a file, to read: scripts lie beside it, or somewhere below the top."""
-    place = normalise(str(file))
-    if any(mount.shows(place) for mount in mounts):
-        return
-    directory = Path(place).parent
-    top = str(find_top(directory) or directory)
-    yield Mount(source=top, target=top, why="the suite")
-
-
-def _variables_in(files: Sequence[Path]) -> Iterator[str]:
-    for file in files:
-        for document in parse_file(file):
-            yield from variables_of_sinks(
-                document
-            )  # `${VAR}` and `webhook_env: VAR` mean the same everywhere
 
 
 def _variables_of(side: Side) -> Iterator[str]:
