@@ -59,7 +59,9 @@ class CaseBuilder:
         entry, location = draft.work, ("entries", draft.position)
         needs = {name: f"{SESSION_DIR}/{safe_name(name)}" for name in draft.needs}
         needs |= {name: f"{SESSION_DIR}/{DATA_SETUP}/{safe_name(name)}" for name in draft.setups}
-        filling = Filling(self._expansion, entry, location, params=draft.params, needs=needs)
+        filling = Filling(
+            expansion=self._expansion, work=entry, location=location, params=draft.params, needs=needs
+        )
         is_script = entry.script is not None
         command = filling.command(self._scripts, takes_results_flag=is_script)
         fields = {
@@ -84,7 +86,7 @@ class CaseBuilder:
     def build_setup(self, setup: DataSetup, position: int) -> Built:
         """The case of a data set-up; it makes data, not metrics."""
         location = ("data_setups", position)
-        filling = Filling(self._expansion, setup, location)
+        filling = Filling(expansion=self._expansion, work=setup, location=location)
         command = filling.command(self._scripts, takes_results_flag=False)
         fields = {
             **self._shared(setup, command, location),

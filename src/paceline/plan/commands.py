@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -37,28 +38,20 @@ class Command(NamedTuple):
     script: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Filling:
     """Fills in the texts of an entry or a data set-up for one case; what comes up is in `notes`."""
 
-    def __init__(
-        self,
-        expansion: Expansion,
-        work: Entry | DataSetup,
-        location: Location,
-        *,
-        params: Mapping[str, Scalar] | None = None,
-        needs: Mapping[str, str] | None = None,
-    ) -> None:
-        self.notes = Notes()
-        self._expansion = expansion
-        self._work = work
-        self._location = location
-        self._params = params
-        self._needs = needs
+    expansion: Expansion
+    work: Entry | DataSetup
+    location: Location
+    params: Mapping[str, Scalar] | None = None
+    needs: Mapping[str, str] | None = None
+    notes: Notes = field(default_factory=Notes)
 
     def command(self, scripts: Scripts, *, takes_results_flag: bool) -> Command:
         """The whole command."""
-        work, setting = self._work, self._expansion.setting
+        work, setting = self.work, self.expansion.setting
         script = self._script(scripts)
         if script is None:
             program = self._words(work.command, "command")
@@ -70,15 +63,15 @@ class Filling:
             # Those of a setting follow if they begin with a flag, since the last of a flag counts.
             args = [*args, *others] if others[:1] and others[0].startswith("-") else [*others]
         env = self._env()
-        cwd = setting.repo_dir if work.cwd is None else self._directory(work.cwd, (*self._location, "cwd"))
+        cwd = setting.repo_dir if work.cwd is None else self._directory(work.cwd, (*self.location, "cwd"))
         results_path = self._results_path(args, cwd) if takes_results_flag else DEFAULT_RESULTS_PATH
         return Command((*program, *args), env, cwd, results_path, script)
 
     def _text(self, text: str, location: Location) -> str:
-        return self._expansion.expand(text, Scope(location, self._params, self._needs), self.notes)
+        return self.expansion.expand(text, Scope(location, self.params, self.needs), self.notes)
 
     def _words(self, value: str | Sequence[str] | None, key: str) -> list[str]:
-        location = (*self._location, key)
+        location = (*self.location, key)
         if value is None:
             return []
         if not isinstance(value, str):
@@ -88,13 +81,13 @@ class Filling:
         except ValueError as error:
             self._complain(key, f"{error}; correct it, or write a list of arguments")
             return []
-        scope = Scope(location, self._params, self._needs)
-        return [self._expansion.fill(template, scope, self.notes) for template in templates]
+        scope = Scope(location, self.params, self.needs)
+        return [self.expansion.fill(template, scope, self.notes) for template in templates]
 
     def _env(self) -> dict[str, str]:
-        setting = self._expansion.setting
+        setting = self.expansion.setting
         texts: dict[str, tuple[str, Location]] = {}
-        for location, given in ((), self._expansion.loaded.config.env), (self._location, self._work.env):
+        for location, given in ((), self.expansion.loaded.config.env), (self.location, self.work.env):
             texts |= {name: (text, (*location, "env", name)) for name, text in given.items()}
         env = {name: self._text(*text) for name, text in texts.items()}
         env |= setting.env
@@ -106,27 +99,27 @@ class Filling:
 
     def _directory(self, text: str, location: Location) -> str:
         """A directory, relative to the file that names it."""
-        return _below(self._expansion.config_dir(location), expand_home(self._text(text, location)))
+        return _below(self.expansion.config_dir(location), expand_home(self._text(text, location)))
 
     def _script(self, scripts: Scripts) -> str | None:
         """The file of the script, looked up in the directories where it may be."""
-        if self._work.script is None:
+        if self.work.script is None:
             return None
-        loaded = self._expansion.loaded
-        location = (*self._location, "script")
-        name = self._text(self._work.script, location)
+        loaded = self.expansion.loaded
+        location = (*self.location, "script")
+        name = self._text(self.work.script, location)
         bases = (
-            (self._work.script_base_dir, (*self._location, "script_base_dir")),
+            (self.work.script_base_dir, (*self.location, "script_base_dir")),
             (loaded.config.script_base_dir, ("script_base_dir",)),
         )
         directories = [self._directory(base, at) for base, at in bases if base is not None]
-        beside = self._expansion.config_dir(location)
+        beside = self.expansion.config_dir(location)
         if location[0] == "data_setups":
             directories.append(f"{beside}/data_prep")
         if self.notes.unset or self.notes.problems or "script_base_dir" in loaded.left_out:
             return name
         if "\x00" in name:
-            self._complain("script", f"{self._work.script!r} is known only in a session; name a fixed file")
+            self._complain("script", f"{self.work.script!r} is known only in a session; name a fixed file")
             return name
         searched = tuple(dict.fromkeys((*directories, f"{beside}/scripts", beside)))
         if (name, searched) not in scripts:
@@ -143,7 +136,7 @@ class Filling:
         if interpreter:
             return [*interpreter, script]
         if script.endswith(".py"):
-            return [self._expansion.setting.python or sys.executable, script]
+            return [self.expansion.setting.python or sys.executable, script]
         if os.path.isfile(script) and not os.access(script, os.X_OK):  # noqa: PTH113
             self._complain("script", f"{script} is not executable; chmod +x it, or give an 'interpreter'")
         return [script]
@@ -164,7 +157,7 @@ class Filling:
         return _below(cwd or str(Path.cwd()), given.replace(RESULTS_PATH, DEFAULT_RESULTS_PATH))
 
     def _complain(self, key: str, message: str) -> None:
-        self.notes.problems.append(self._expansion.loaded.problem((*self._location, key), message))
+        self.notes.problems.append(self.expansion.loaded.problem((*self.location, key), message))
 
 
 def _below(directory: str, path: str) -> str:
