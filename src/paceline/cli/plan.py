@@ -1,5 +1,7 @@
 """`paceline plan`: what a run would do, printed and not done."""
 
+import atexit
+import gc
 import shlex
 import sys
 from collections.abc import Iterator
@@ -42,6 +44,7 @@ def command(*, as_json: bool, explain: bool, **options: Any) -> int:
     from paceline.record.redact import Redactor
     from paceline.session.request import load_config, prepare
 
+    atexit.register(gc.freeze)  # or the interpreter looks through the whole plan for garbage before it ends
     try:
         request = make_request(options)
         with masked_errors(request.configs):

@@ -18,6 +18,7 @@ from paceline.config.sections import (
     RayOptions,
     ResourcesOptions,
     Section,
+    shared,
 )
 from paceline.config.values import (
     Bound,
@@ -145,18 +146,14 @@ class Work(Section):
         default=None,
         description="Seconds between the polite and the forced end; the top-level one by default.",
     )
-    env: Environment = Field(default={}, description="Environment variables, beside those inherited.")
+    env: Environment = shared({}, "Environment variables, beside those inherited.")
     cwd: str | None = Field(default=None, description="Working directory.")
     version: str = Field(
         default="1",
         description="Change it when the meaning of the benchmark changes: old results stop counting.",
     )
-    resources: ResourcesOptions = Field(
-        default=ResourcesOptions.model_construct(), description="What it takes while it runs."
-    )
-    limits: LimitsOptions = Field(
-        default=LimitsOptions.model_construct(), description="What it may not exceed."
-    )
+    resources: ResourcesOptions = shared(ResourcesOptions.model_construct(), "What it takes while it runs.")
+    limits: LimitsOptions = shared(LimitsOptions.model_construct(), "What it may not exceed.")
     retries: Count = Field(
         default=0,
         description="How often to try again after a fault of the infrastructure, never after a failure.",
@@ -169,8 +166,8 @@ class Work(Section):
 class EntryDefaults(Work):
     """Values for all entries: merged under each of them as an earlier file would be. Any key of an entry but `name`."""
 
-    requirements: list[Requirement] = Field(
-        default=[], description="Bounds on metrics: a list, or a mapping from metric to bound."
+    requirements: list[Requirement] = shared(
+        [], "Bounds on metrics: a list, or a mapping from metric to bound."
     )
     ray: EntryRay | None = Field(
         default=None,
@@ -180,10 +177,10 @@ class EntryDefaults(Work):
     matrix: Matrix | None = Field(default=None, description="Parameters to run it with.")
     repeat: PositiveCount = Field(default=1, description="Runs that are measured; they make one record.")
     warmup: Count = Field(default=0, description="Runs before them; kept, not counted.")
-    tags: list[Name] = Field(default=[], description="Words to select by.")
-    needs: list[Name] = Field(default=[], description="Entries that must have passed before.")
-    sink_data: list[SinkData] = Field(
-        default=[], description="Options for sinks: a list with `name`, or a mapping from sink to options."
+    tags: list[Name] = shared([], "Words to select by.")
+    needs: list[Name] = shared([], "Entries that must have passed before.")
+    sink_data: list[SinkData] = shared(
+        [], "Options for sinks: a list with `name`, or a mapping from sink to options."
     )
     object_store_size: ObjectStoreSize | None = Field(
         default=None, description="As at the top level, for this entry."

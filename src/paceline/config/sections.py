@@ -1,8 +1,9 @@
 """Parts of a suite besides its entries: the machines that they run on, and the nights."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import to_jsonable_python
 
 from paceline.config.values import (
     Bytes,
@@ -23,9 +24,11 @@ class Section(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
-    def __deepcopy__(self, memo: Any = None) -> Self:
-        """Itself: pydantic copies a default for every entry, and nothing here is changed."""
-        return self
+
+def shared(default: Any, description: str) -> Any:
+    """A field whose default is used as it is; pydantic would copy it for every entry, and nothing changes it."""
+    extra = {"default": to_jsonable_python(default)}
+    return Field(default_factory=lambda: default, description=description, json_schema_extra=extra)
 
 
 class OpenSection(BaseModel):
