@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ FILE_NAMES = ("config_dir", "repo_dir", "curator_repo_dir")
 """Placeholders that depend on the file they are written in."""
 
 _DEEPEST = 50
+_parse = lru_cache(parse)  # all cases of a matrix have the same texts
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -77,7 +79,7 @@ class Expansion:
 
     def expand(self, text: str, scope: Scope, notes: Notes) -> str:
         """The text with values put in; what has none is left as it was written, and noted."""
-        return text if "{" not in text and "$" not in text else self.fill(parse(text), scope, notes)
+        return text if "{" not in text and "$" not in text else self.fill(_parse(text), scope, notes)
 
     def fill(self, template: Template, scope: Scope, notes: Notes) -> str:
         return fill(template, lambda atom: self._resolve(atom, scope, notes))
