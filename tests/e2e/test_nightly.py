@@ -12,7 +12,7 @@ from demo_repo import SCRIPT, SUITE, DemoRepo, make_repo, make_wheel
 from git_commands import git
 from paceline.cli import cli
 from paceline.errors import PacelineError
-from paceline.experiments.nightly.nightly import run_nightly
+from paceline.experiments.nightly import run_nightly
 from paceline.experiments.trials import Quiet
 from paceline.model import Report
 from paceline.session.request import Request
