@@ -1,7 +1,7 @@
 """The fixtures. Each is ready without `--benchmark` too, when it measures nothing and costs nothing."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from typing import Any, Protocol, TypeVar
 
 import pytest
@@ -16,6 +16,8 @@ from paceline.pytest_plugin.measuring import (
 )
 
 R = TypeVar("R")
+
+GPU_INTERVAL_S = 0.1
 
 Context = AbstractContextManager[None]
 OURS = frozenset(
@@ -53,7 +55,9 @@ def test_run_benchmark() -> TestRun:
 def benchmark_time() -> Context:
     """Record the wall time of a block: `with benchmark_time: …`. Each further use is one more sample."""
     measured = current()
-    return nullcontext() if measured is None else _time(measured)
+    if measured is None:
+        return nullcontext()
+    return Region(measured) if measured.profiling is None else ProfiledRegion(measured.profiling)
 
 
 @pytest.fixture
@@ -102,18 +106,40 @@ def benchmark_gpu() -> Context:
     measured = current()
     if measured is None or measured.profiling is not None:
         return nullcontext()
-    from paceline.pytest_plugin.gpu import GpuRegion
-
     return GpuRegion(measured)
+
+
+class GpuRegion:
+    """`with benchmark_gpu:`; of several uses in one test the last one's figures stay."""
+
+    def __init__(self, measured: Measured) -> None:
+        self._measured = measured
+        self._stack = ExitStack()
+
+    def __enter__(self) -> None:
+        from pathlib import Path
+
+        from paceline.run.gpu import gpu_collectors
+
+        # The curve is not kept: a test has no directory of its own.
+        self._collectors = gpu_collectors(Path("/dev/null"), GPU_INTERVAL_S)
+        if not self._collectors:
+            self._measured.warn(
+                "benchmark_gpu: there is no NVIDIA driver, or no nvidia-ml-py (paceline[gpu])"
+            )
+        for collector in self._collectors:
+            self._stack.enter_context(collector)
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+        for collector in self._collectors:
+            self._measured.metrics.update(collector.metrics())
+            self._measured.warnings.extend(collector.warnings())
 
 
 def asks_for_ours(item: pytest.Item) -> bool:
     """Whether a test has one of these fixtures, directly or through another."""
     return not OURS.isdisjoint(getattr(item, "fixturenames", ()))
-
-
-def _time(measured: Measured) -> Context:
-    return Region(measured) if measured.profiling is None else ProfiledRegion(measured.profiling)
 
 
 def _dask_fixture(what: str) -> Callable[[Any], Context]:
@@ -125,9 +151,9 @@ def _dask_fixture(what: str) -> Callable[[Any], Context]:
         if measured.profiling is not None:
             client = None if what == "cluster_info" else client_or_cluster
             return measured.profiling.around(client)
-        from paceline.pytest_plugin.dask import fixtures as dask_fixtures
+        from paceline.pytest_plugin.dask import collectors
 
-        made: Context = getattr(dask_fixtures, what)(measured, client_or_cluster)
+        made: Context = getattr(collectors, what)(measured, client_or_cluster)
         return made
 
     return enter
