@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, Self
 
 from paceline.errors import SessionError
-from paceline.record.atomic import write_all, write_atomic
+from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump, load
 from paceline.record.events import utc_now
+from paceline.record.jsonl import JsonLines
 
 FILE = "journal.jsonl"
 
@@ -27,33 +28,47 @@ class Journal:
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / FILE
+        self._lines = JsonLines(self.path, durable=True, cut=True)
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            fd = self._lines.open()
         except OSError as error:
             raise SessionError(
                 f"cannot write the experiment's files: {self.path}: {error.strerror or error}"
             ) from error
         try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._entries = self._read(fd)
         except BlockingIOError:
-            os.close(self._fd)
+            self._lines.close()
             raise SessionError(
                 f"another process works on {directory}: wait for it, end it, or give another --out"
             ) from None
-        self._entries, good = read_entries(self.path)
-        rest = self.path.read_bytes()[good:]
-        if b"\n" in rest.rstrip(b"\n"):
-            raise SessionError(
-                f"{self.path} is damaged after byte {good}: repair that line, or begin anew with another --out"
-            )
-        os.ftruncate(self._fd, good)
         # The file's name is to last as long as its lines.
         parent = os.open(directory, os.O_RDONLY)
         try:
             os.fsync(parent)
         finally:
             os.close(parent)
+
+    def _read(self, fd: int) -> list[Entry]:
+        lines = self.path.read_bytes().splitlines(keepends=True)
+        entries: list[Entry] = []
+        for line in lines:
+            try:
+                entry = load(line)
+            except ValueError:
+                entry = None
+            if not isinstance(entry, dict) or "kind" not in entry:
+                break
+            entries.append(entry)
+        good = len(b"".join(lines[: len(entries)]))
+        if len(lines) > len(entries) + 1:
+            raise SessionError(
+                f"{self.path} is damaged after byte {good}: repair that line, or begin anew with another --out"
+            )
+        os.ftruncate(fd, good)
+        return entries
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -66,10 +81,9 @@ class Journal:
 
     def append(self, kind: str, **fields: Any) -> Entry:
         """Add a line and wait until it is on the disk."""
-        line = dump({"time": utc_now(), "kind": kind, **fields})
-        write_all(self._fd, line + b"\n")
-        os.fsync(self._fd)
-        entry: Entry = load(line)
+        data = {"time": utc_now(), "kind": kind, **fields}
+        self._lines.append(data)
+        entry: Entry = load(dump(data))  # as a later process reads it
         self._entries.append(entry)
         return entry
 
@@ -77,23 +91,7 @@ class Journal:
         return self
 
     def __exit__(self, *error: object) -> None:
-        os.close(self._fd)
-
-
-def read_entries(path: Path) -> tuple[list[Entry], int]:
-    """The lines of a journal up to the first that is not whole, and how many bytes they are."""
-    entries: list[Entry] = []
-    good = 0
-    for line in path.read_bytes().splitlines(keepends=True):
-        try:
-            entry = load(line)
-        except ValueError:
-            break
-        if not line.endswith(b"\n") or not isinstance(entry, dict) or "kind" not in entry:
-            break
-        entries.append(entry)
-        good += len(line)
-    return entries, good
+        self._lines.close()
 
 
 def write_report(directory: Path, files: Mapping[str, bytes]) -> None:

@@ -1,6 +1,6 @@
 """A suite's selected cases run once in a setting, as a session of their own under the experiment's directory."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -8,9 +8,10 @@ from typing import Any
 from paceline.errors import ConfigError, PacelineError, Problem
 from paceline.experiments.builds import Worktree
 from paceline.experiments.builds.environments import Venv
-from paceline.model import Case, Plan, Record, Report, Scalar, Setting, Status
+from paceline.model import Case, Plan, Record, Scalar, Setting, Status
 from paceline.record.directory import SessionDir
 from paceline.record.layout import DATA_SETUP, is_session, safe_name
+from paceline.run.context import SilentListener
 from paceline.session.request import Request, prepare
 from paceline.session.session import run
 
@@ -46,30 +47,6 @@ class TrialSetting:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Quiet:
-    """A listener that says nothing; an experiment reports on its trials itself."""
-
-    def session_started(self, plan: Plan, kept: int) -> None:
-        """Say nothing."""
-
-    def case_started(
-        self, case: Case, command: Sequence[str], entry_dir: Path, tail: Callable[[int], list[str]]
-    ) -> None:
-        """Say nothing."""
-
-    def run_started(self, case: Case, label: str) -> None:
-        """Say nothing."""
-
-    def case_finished(self, record: Record, entry_dir: Path) -> None:
-        """Say nothing."""
-
-    def note(self, text: str) -> None:
-        """Say nothing."""
-
-    def session_finished(self, report: Report, session_dir: Path | str) -> None:
-        """Say nothing."""
-
-
 def run_trial(setting: TrialSetting, number: int) -> tuple[Record, ...]:
     """The records of one trial, from 1 on; a trial that is complete on disk is read, one that was cut short goes on.
 
@@ -82,7 +59,7 @@ def run_trial(setting: TrialSetting, number: int) -> tuple[Record, ...]:
     if is_session(plan.directory):
         request = replace(request, resume=plan.session)
     setups = number == 1 or any(_uses_setups(case, plan) for case in plan.cases)
-    report = run(replace(request, setups=setups), Quiet())
+    report = run(replace(request, setups=setups), SilentListener())
     if report.interrupted:
         raise Interrupted("interrupted: the same command goes on where this one ended")
     if report.unfinished:

@@ -24,12 +24,13 @@ from paceline.experiments.ab.folders import is_folder, read_folder
 from paceline.experiments.ab.report import ABResult, markdown, page, result_json
 from paceline.experiments.ab.spec import ABSpec, read_spec
 from paceline.experiments.builds.cache import default_cache_dir
-from paceline.experiments.journal import FILE, Journal, read_entries, write_report
+from paceline.experiments.journal import FILE, Journal, write_report
 from paceline.experiments.trials import TRIALS
 from paceline.history.urls import passwords_in
 from paceline.model import Plan
 from paceline.plan import find_results_dir, plan_errors
 from paceline.record.codec import dump
+from paceline.record.jsonl import read_lines
 from paceline.record.layout import safe_name
 from paceline.record.redact import Redactor
 from paceline.session.history import choose_database
@@ -126,9 +127,9 @@ def _find_directory(request: ABRequest, prepared: Prepared, say: Say) -> Path:
     mark = fingerprint(prepared.spec, prepared.arms, prepared.plans)
     prefix = f"ab-{safe_name(prepared.spec.name)}-"
     for path in sorted(results_dir.glob(f"{prefix}*"), reverse=True):
-        entries = read_entries(path / FILE)[0] if (path / FILE).is_file() else []
-        begun = any(entry["kind"] == BEGIN and entry.get("fingerprint") == mark for entry in entries)
-        if begun and not any(entry["kind"] == END for entry in entries):
+        entries = list(read_lines(path / FILE))
+        begun = any(entry.get("kind") == BEGIN and entry.get("fingerprint") == mark for entry in entries)
+        if begun and not any(entry.get("kind") == END for entry in entries):
             say(f"goes on with {path}")
             return path
     fresh = f"{prefix}{datetime.now(UTC):%Y%m%d-%H%M%S}"

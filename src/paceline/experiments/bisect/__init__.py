@@ -25,7 +25,7 @@ from paceline.experiments.bisect.search import Limits, Run, Search
 from paceline.experiments.builds import Builder, Built, Candidate, diff_stat
 from paceline.experiments.journal import Journal, write_report
 from paceline.experiments.trials import TrialSetting, run_trial
-from paceline.model import Case, Measurement, Record, Status
+from paceline.model import Case, Record, Status, is_finite
 from paceline.plan import find_results_place
 from paceline.record.codec import dump
 from paceline.record.layout import safe_name
@@ -173,18 +173,11 @@ def measured_value(record: Record, metric: str) -> tuple[float | None, str]:
     """What was measured, or why nothing was."""
     if record.status not in MEASURED:
         return None, f"{record.status.value.replace('_', ' ')}: {record.reason}".rstrip(": ")
-    number = _number(record.metrics.get(metric))
-    if number is None:
-        known = ", ".join(sorted(name for name, one in record.metrics.items() if _number(one) is not None))
+    measured = record.metrics.get(metric)
+    if measured is None or not is_finite(measured.value):
+        known = ", ".join(sorted(name for name, one in record.metrics.items() if is_finite(one.value)))
         return None, f"it has no number {metric}, only {known}"
-    return number, ""
-
-
-def _number(measured: Measurement | None) -> float | None:
-    value = measured.value if measured else None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return float(value)
+    return float(measured.value), ""
 
 
 def results_dir_of(request: Request) -> Path:
