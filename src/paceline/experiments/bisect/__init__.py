@@ -127,18 +127,10 @@ def _measure(
     except BuildError as error:
         reason = f"cannot be built: {str(error).splitlines()[0]}"
         return Run(index=index, value=None, reason=reason, took_s=time.monotonic() - began), facts
-    setting = TrialSetting(
-        name=f"{'good' if index == GOOD else f'{index:04d}'}-{candidate.label}",
-        directory=task.out,
-        configs=task.configs,
-        datasets=task.datasets,
-        only=(task.case.name,),
-        jobs=1,
-        venv=built.venv,
-        worktree=built.worktree,
-    )
+    name = f"{'good' if index == GOOD else f'{index:04d}'}-{candidate.label}"
+    setting = TrialSetting(name=name, directory=task.out, configs=task.configs, datasets=task.datasets)
+    record = run_case(task.case, setting, built, number)
     metric = task.question.metric
-    record = next(one for one in run_trial(setting, number) if one.case.key == task.case.key)
     value, reason = measured_value(record, metric)
     if value is not None:
         facts |= {"unit": record.metrics[metric].unit, "direction": record.metrics[metric].direction}
@@ -167,6 +159,12 @@ def write_result(result: BisectionResult, out: Path) -> None:
         "bisect.html": bisection_page(result).encode("utf-8", "replace"),
     }
     write_report(out, files)
+
+
+def run_case(case: Case, setting: TrialSetting, built: Built, number: int) -> Record:
+    """One trial of one case alone, in what was built for it."""
+    alone = replace(setting, only=(case.name,), jobs=1, venv=built.venv, worktree=built.worktree)
+    return next(record for record in run_trial(alone, number) if record.case.key == case.key)
 
 
 def measured_value(record: Record, metric: str) -> tuple[float | None, str]:

@@ -9,13 +9,20 @@ from typing import Any
 
 from paceline.config.nights import Nightly
 from paceline.errors import BuildError, PacelineError
-from paceline.experiments.bisect import BisectTask, case_of, measured_value, run_bisection, write_result
+from paceline.experiments.bisect import (
+    BisectTask,
+    case_of,
+    measured_value,
+    run_bisection,
+    run_case,
+    write_result,
+)
 from paceline.experiments.bisect.report import BisectionResult, Question, bisection_data, difference_text
 from paceline.experiments.bisect.search import Limits, Run, Search
 from paceline.experiments.bisect.steps import Bracket, find_bracket
 from paceline.experiments.builds import Builder, Candidate
 from paceline.experiments.nightly.suspicions import Suspected
-from paceline.experiments.trials import Interrupted, TrialSetting, run_trial
+from paceline.experiments.trials import Interrupted, TrialSetting
 from paceline.findings.commits import Repository
 from paceline.findings.suspects import commit_suspects, environment_suspects
 from paceline.history import Store
@@ -191,15 +198,11 @@ def _run_again(suspected: Suspected, night: Night) -> tuple[bool | None, str]:
         directory=night.results_dir / "recheck" / name,
         configs=night.request.configs,
         datasets=night.request.datasets,
-        only=(case.name,),
-        jobs=1,
-        venv=built.venv,
-        worktree=built.worktree,
     )
     values: list[float] = []
     most_runs = max(3, night.options.confirm_runs)
     for number in range(1, most_runs + 1):
-        record = next(one for one in run_trial(setting, number) if one.case.key == case.key)
+        record = run_case(case, setting, built, number)
         value, reason = measured_value(record, suspected.series.metric)
         if value is None:
             return None, f"could not be run again: {reason}"
