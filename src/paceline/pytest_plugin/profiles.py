@@ -23,8 +23,8 @@ from _pytest.nodes import Node
 from _pytest.runner import runtestprotocol
 
 from paceline.model import Record
+from paceline.pytest_plugin import asks_for_ours
 from paceline.pytest_plugin.failures import guarded
-from paceline.pytest_plugin.fixtures import asks_for_ours
 from paceline.pytest_plugin.measuring import MEASURED, Measured
 from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump, load

@@ -13,8 +13,8 @@ import pytest
 
 from paceline.metrics import describe
 from paceline.model import Case, Measurement, Metric, Record, Status
+from paceline.pytest_plugin import asks_for_ours
 from paceline.pytest_plugin.cases import case_of, forget_sources, source_of
-from paceline.pytest_plugin.fixtures import asks_for_ours
 from paceline.pytest_plugin.measuring import MEASURED, NS, STAGES, Measured, Stage
 from paceline.record.codec import dump, dump_plain, to_json
 from paceline.record.masking import mask_record
