@@ -4,8 +4,9 @@ import random
 
 from figures import make_parser, publish
 
-from paceline.experiments.bisect.result import Candidate
-from paceline.experiments.bisect.searching import Limits, Question, Run, Search
+from paceline.experiments.bisect.report import Question
+from paceline.experiments.bisect.search import Limits, Run, Search
+from paceline.experiments.builds import Candidate
 
 COMMITS = 40
 SEARCHES = 150

@@ -13,7 +13,7 @@ from pathlib import Path
 from uuid import UUID
 
 from paceline import emit
-from paceline.curate.warc_writer import make_record, pack_record
+from paceline.curate.writers import make_record, pack_record
 
 WORDS = {
     "en": "the of and to that have with be in it was for on are they this from had not but what all were "

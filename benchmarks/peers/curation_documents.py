@@ -31,10 +31,9 @@ from plain_text import CHANGES, SCORES
 
 from paceline.curate import LocalExecutor, Pipeline
 from paceline.curate.dedup import TextHashStage, first_of_each
-from paceline.curate.minhash import MinHasher, MinHashStage
+from paceline.curate.minhash import MinHasher, MinHashStage, shingle
 from paceline.curate.readers import DocumentReader
 from paceline.curate.removal import RemovalStage
-from paceline.curate.shingles import shingle
 from paceline.curate.similarity import group_similar
 from paceline.curate.text_filters import HEURISTIC_FILTERS, judge
 from paceline.curate.text_modifiers import MODIFIERS

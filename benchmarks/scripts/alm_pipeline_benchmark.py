@@ -23,8 +23,8 @@ from paceline.curate import Pipeline, Stage, Task
 from paceline.curate.alm import ALMDataBuilderStage, ALMDataOverlapStage, ALMManifestReader, ALMTallyStage
 from paceline.curate.alm.tally import ManifestWriterStage, join_parts
 from paceline.curate.executors import EXECUTORS, make_executor
+from paceline.curate.pipeline import RejectLog
 from paceline.curate.progress import MODES, make_progress
-from paceline.curate.rejects import RejectLog
 from paceline.curate.tasks_file import write_tasks
 from paceline.errors import PacelineError
 

@@ -16,8 +16,7 @@ from typing import Any
 from document_run import Totals, keep_written, make_parser, run_pipeline, run_script
 
 from paceline.curate import Pipeline, Stage
-from paceline.curate.crawl import CRAWL_HOST, WarcDownloadStage, WarcListStage, WarcTextStage
-from paceline.curate.html_text import LanguageStage
+from paceline.curate.crawl import CRAWL_HOST, LanguageStage, WarcDownloadStage, WarcListStage, WarcTextStage
 from paceline.curate.text_filters import HEURISTIC_FILTERS, ScoreFilterStage
 from paceline.curate.writers import FORMATS, DocumentWriterStage, prepare_output
 

@@ -19,9 +19,9 @@ try:
     from paceline.curate import Pipeline, Stage, Task
     from paceline.curate.executors import EXECUTORS, make_executor
     from paceline.curate.partition import list_documents
+    from paceline.curate.pipeline import RejectLog
     from paceline.curate.progress import MODES, make_progress
     from paceline.curate.readers import DocumentReader
-    from paceline.curate.rejects import RejectLog
     from paceline.curate.storage import is_remote
     from paceline.curate.tasks_file import FORMS, write_tasks
     from paceline.curate.writers import DocumentWriterStage, list_output, prepare_output

@@ -6,7 +6,7 @@ import weakref
 import pytest
 
 from paceline.curate import LocalExecutor, Pipeline, Stage, Task
-from paceline.curate.collector import collector_paused
+from paceline.curate.work import collector_paused
 
 LEFT: list["weakref.ref[Knot]"] = []
 

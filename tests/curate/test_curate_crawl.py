@@ -18,8 +18,7 @@ pytest.importorskip("resiliparse")
 import pyarrow.parquet as pq
 
 from paceline.curate import PipelineError
-from paceline.curate.crawl import list_warcs
-from paceline.curate.html_text import detect_language, html_to_text
+from paceline.curate.crawl import detect_language, html_to_text, list_warcs
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 ENGLISH = "It was a bright cold day in the town and the people were out with their dogs by the water."

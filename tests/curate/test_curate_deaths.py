@@ -22,7 +22,7 @@ from paceline.curate import (
     XennaExecutor,
 )
 from paceline.curate.errors import WorkerLost
-from paceline.curate.executors.ray_home import cluster_home
+from paceline.curate.executors.ray_session import cluster_home
 from paceline.curate.pipeline import Executor
 from paceline.curate.readers import DocumentReader
 from paceline.curate.removal import RemovalStage

@@ -26,9 +26,8 @@ from paceline.curate import (
 from paceline.curate.alm import ALMDataBuilderStage, ALMDataOverlapStage, ALMManifestReader
 from paceline.curate.errors import InputRejected, StageFailed
 from paceline.curate.minhash import MinHasher, MinHashStage
-from paceline.curate.pipeline import Executor
+from paceline.curate.pipeline import Executor, RejectLog
 from paceline.curate.readers import DocumentReader
-from paceline.curate.rejects import RejectLog
 from paceline.curate.removal import RemovalStage
 from paceline.curate.similarity import group_similar
 from paceline.curate.text_filters import ScoreFilterStage

@@ -11,7 +11,7 @@ from paceline.curate import LocalExecutor, Pipeline, PipelineError
 from paceline.curate.alm import ALMManifestReader
 from paceline.curate.files import FileRange, LineNumbers, cut, list_files, read_block
 from paceline.curate.jsonl import JsonlReaderStage, dump_lines
-from paceline.curate.rejects import numbered
+from paceline.curate.pipeline import numbered
 
 
 @pytest.mark.parametrize("seed", range(20))

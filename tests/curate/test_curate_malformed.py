@@ -9,7 +9,7 @@ import pytest
 
 from paceline.curate import LocalExecutor, Pipeline, Result
 from paceline.curate.alm import ALMDataBuilderStage, ALMDataOverlapStage, ALMManifestReader
-from paceline.curate.rejects import RejectLog
+from paceline.curate.pipeline import RejectLog
 
 HUNDRED_MB = 100_000_000
 

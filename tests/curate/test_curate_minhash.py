@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.curate import PipelineError
-from paceline.curate.minhash import EMPTY, MinHasher
-from paceline.curate.shingles import BYTE_BASE, WORD_BASE, Bytes, Places, Shingles, shingle
+from paceline.curate.minhash import BYTE_BASE, EMPTY, WORD_BASE, Bytes, MinHasher, Places, Shingles, shingle
 from paceline.curate.similarity import Components, group_similar
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "scripts" / "fuzzy_dedup_benchmark.py"

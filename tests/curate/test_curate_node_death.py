@@ -93,7 +93,7 @@ def test_a_node_that_dies_loses_and_doubles_nothing(
 
 
 def test_a_worker_that_lost_its_node_and_could_still_say_so_counts_as_dead() -> None:
-    from paceline.curate.executors.ray_deaths import death_behind
+    from paceline.curate.executors.xenna import death_behind
 
     def told(cause: Exception) -> BaseException:
         error: BaseException = ray.exceptions.RayTaskError("f", "as it was", cause).as_instanceof_cause()

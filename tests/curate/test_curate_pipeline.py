@@ -19,7 +19,7 @@ from paceline.curate import (
 )
 from paceline.curate.errors import StageFailed
 from paceline.curate.executors import make_executor
-from paceline.curate.perf import StagePerf, aggregate
+from paceline.curate.task import StagePerf, aggregate
 from paceline.curate.tasks_file import write_tasks
 
 HERE = LocalExecutor(workers=1)

@@ -14,9 +14,8 @@ import pytest
 
 from paceline.curate import LocalExecutor, Pipeline, PipelineError, Stage, Task
 from paceline.curate.alm import ALMManifestReader
-from paceline.curate.perf import StagePerf
 from paceline.curate.progress import Progress, extent_of, make_progress
-from paceline.curate.task import Outcome, Reject
+from paceline.curate.task import Outcome, Reject, StagePerf
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 MIB = 1_048_576

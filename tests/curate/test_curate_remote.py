@@ -19,10 +19,9 @@ from paceline.curate.alm import ALMManifestReader
 from paceline.curate.crawl import WarcDownloadStage, WarcListStage, WarcTextStage
 from paceline.curate.errors import StageFailed
 from paceline.curate.files import FilePartitionStage
+from paceline.curate.pipeline import RejectLog
 from paceline.curate.readers import DocumentReader
-from paceline.curate.rejects import RejectLog
-from paceline.curate.warc_writer import make_record, pack_record
-from paceline.curate.writers import DocumentWriterStage, list_output, prepare_output
+from paceline.curate.writers import DocumentWriterStage, list_output, make_record, pack_record, prepare_output
 
 __all__ = ["s3"]
 

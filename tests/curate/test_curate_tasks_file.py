@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.curate import LocalExecutor, Pipeline, PipelineError, Stage, Task
-from paceline.curate.perf import StagePerf, aggregate
+from paceline.curate.task import StagePerf, aggregate
 from paceline.curate.tasks_file import FORMS, read_tasks, write_tasks
 
 VALUES = st.recursive(

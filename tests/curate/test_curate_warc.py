@@ -14,7 +14,7 @@ from paceline.curate import BadRecord
 from paceline.curate import warc as warc_module
 from paceline.curate.crawl import cut_warc
 from paceline.curate.warc import Damage, WarcRecord, parse_response, read_warc, record_places
-from paceline.curate.warc_writer import make_record, pack_record, text_records
+from paceline.curate.writers import make_record, pack_record, text_records
 
 
 def record(content: bytes, *, kind: str = "response", version: str = "WARC/1.0", extra: str = "") -> bytes:

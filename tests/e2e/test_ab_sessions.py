@@ -287,7 +287,7 @@ def test_mistakes_end_with_2(ab_place: Workplace) -> None:
     for words, said in (
         (("ab.yaml", "--resume"), "no A/B test to go on with"),
         (("nowhere.yaml",), "does not exist"),
-        (("ab.yaml", "--time", "soon"), "expected a time"),
+        (("ab.yaml", "--time", "soon"), "'soon' is no time"),
         (("bench.py",), "bench.py"),
     ):
         done = ab_place.run("ab", *words)

@@ -12,9 +12,9 @@ from demo_repo import SCRIPT, SUITE, DemoRepo, make_repo, make_wheel
 from git_commands import git
 from paceline.cli import cli
 from paceline.errors import PacelineError
-from paceline.experiments.nightly.nightly import run_nightly
-from paceline.experiments.trials import Quiet
+from paceline.experiments.nightly import run_nightly
 from paceline.model import Report
+from paceline.run.context import SilentListener
 from paceline.session.request import Request
 from workplace import Workplace
 
@@ -36,7 +36,7 @@ def demo(place: Workplace, monkeypatch: pytest.MonkeyPatch) -> Workplace:
 def spend(place: Workplace, name: str) -> Report:
     """A night, in this process."""
     with chdir(place.path):
-        return run_nightly(Request(configs=(Path("nightly.yaml"),), session_name=name), Quiet())
+        return run_nightly(Request(configs=(Path("nightly.yaml"),), session_name=name), SilentListener())
 
 
 def nights(place: Workplace, names: Iterable[str]) -> Iterator[tuple[str, Report]]:

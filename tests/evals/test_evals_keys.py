@@ -24,8 +24,7 @@ from paceline.evals.attention_config import (
     size_in_tokens,
 )
 from paceline.evals.interfaces import Prediction, Sample, group_by_context, sample_seed
-from paceline.evals.keys import written
-from paceline.evals.paths import Places, sanitize, stub_path
+from paceline.evals.keys import Places, sanitize, stub_path, written
 from paceline.evals.planning import make_stubs
 from paceline.evals.stub_files import PREDICTIONS, PredictionLog
 

@@ -22,13 +22,11 @@ from paceline.evals import (
     ModelConfig,
 )
 from paceline.evals.adapters.huggingface import HuggingFaceAdapter
-from paceline.evals.costs import Costs
-from paceline.evals.devices import DevicePool, device_names
+from paceline.evals.devices import DevicePool, device_names, find_gpu, list_gpus
 from paceline.evals.faults import FaultClass, classify
-from paceline.evals.gpus import find_gpu, list_gpus
 from paceline.evals.interfaces import GenerationSpec, ModelSpec, Seat, StubScheduler, Waiting
 from paceline.evals.planning import make_stubs
-from paceline.evals.scheduling import InOrder, LongestFirst
+from paceline.evals.scheduling import Costs, InOrder, LongestFirst
 
 
 def stub(number: int, model: str = "a", expected_s: float | None = None, **more: Any) -> Waiting:
@@ -216,7 +214,7 @@ class FakeNvml:
 
 
 def test_gpus_are_found_by_index_uuid_and_mig_instance(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paceline.evals.gpus.nvml", FakeNvml)
+    monkeypatch.setattr("paceline.evals.devices.nvml", FakeNvml)
     known = list_gpus()
     assert [gpu.uuid for gpu in known] == [
         "GPU-0abcdef",
@@ -233,7 +231,7 @@ def test_gpus_are_found_by_index_uuid_and_mig_instance(monkeypatch: pytest.Monke
 
 
 def test_indices_count_among_the_gpus_that_are_visible(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paceline.evals.gpus.nvml", FakeNvml)
+    monkeypatch.setattr("paceline.evals.devices.nvml", FakeNvml)
     seen = {"CUDA_VISIBLE_DEVICES": "1,MIG-2-of-GPU-1abcdef"}
     devices = DevicePool([0, 1], max_workers=2, environ=seen).devices
     shown = {name: device.environment(1, 1, seen)["CUDA_VISIBLE_DEVICES"] for name, device in devices.items()}

@@ -23,7 +23,7 @@ from paceline.evals import (
     StreamingConfig,
     compare,
 )
-from paceline.evals.progress import Pace
+from paceline.evals.results import Pace
 from paceline.evals.scoring import score_again
 from paceline.evals.stub_files import DONE, PREDICTIONS, RAW
 from paceline.history.session_files import read_session

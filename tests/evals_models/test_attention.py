@@ -27,8 +27,8 @@ from paceline.evals import (  # noqa: E402
     StreamingConfig,
 )
 from paceline.evals.attention import sparse  # noqa: E402
+from paceline.evals.attention.maskers import View  # noqa: E402
 from paceline.evals.attention.sampling import uniform  # noqa: E402
-from paceline.evals.attention.view import View  # noqa: E402
 from paceline.evals.attention_config import AttentionError, size_in_tokens  # noqa: E402
 
 HEADS, KV_HEADS, SIZE, KEYS = 4, 2, 8, 23

@@ -12,8 +12,8 @@ pytest.importorskip("transformers", reason="models come from transformers")
 from evals_models.tiny_model import build  # noqa: E402
 from paceline.errors import PacelineError  # noqa: E402
 from paceline.evals import AdapterConfig, BenchmarkConfig, BenchmarkExecutor  # noqa: E402
+from paceline.evals.adapters.decoding import cut_middle, split_prompt  # noqa: E402
 from paceline.evals.adapters.huggingface import HuggingFaceAdapter  # noqa: E402
-from paceline.evals.adapters.prompts import cut_middle, split_prompt  # noqa: E402
 from paceline.evals.attention_config import (  # noqa: E402
     AttentionConfig,
     OracleTopKConfig,

@@ -9,10 +9,9 @@ from types import ModuleType
 
 import pytest
 
-from paceline.evals.scorers import ScoreError, aime, infinite_bench, longbench, loogle, ruler, zero_scrolls
-from paceline.evals.scorers.bleu import bleu_of
-from paceline.evals.scorers.rouge import rouge_l, rouge_n
-from paceline.evals.scorers.words import qa_f1, qa_f1_characters
+from paceline.evals.benchmarks import aime, infinite_bench, longbench, loogle, ruler, zero_scrolls
+from paceline.evals.benchmarks.loogle import bleu_of
+from paceline.evals.benchmarks.scores import ScoreError, qa_f1, qa_f1_characters, rouge_l, rouge_n
 
 WORDS = [
     "the",

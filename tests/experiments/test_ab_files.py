@@ -10,13 +10,18 @@ import pytest
 
 from paceline.errors import ConfigError, PacelineError
 from paceline.experiments.ab.experiment import make_schedule
-from paceline.experiments.ab.folders import is_folder, read_folder
-from paceline.experiments.ab.html import page
-from paceline.experiments.ab.markdown import markdown, terminal_lines
-from paceline.experiments.ab.result import ABResult, ArmComparison, ArmInfo, Missing, result_json
-from paceline.experiments.ab.schema import ABFile, ArmOptions
-from paceline.experiments.ab.spec import ABSpec, read_spec
-from paceline.experiments.builds.conda import pip_part
+from paceline.experiments.ab.folders import is_folder, pip_part, read_folder
+from paceline.experiments.ab.report import (
+    ABResult,
+    ArmComparison,
+    ArmInfo,
+    Missing,
+    markdown,
+    page,
+    result_json,
+    terminal_lines,
+)
+from paceline.experiments.ab.spec import ABFile, ABSpec, ArmOptions, read_spec
 from workplace import Workplace
 
 SUITE = "entries:\n  - {name: one, command: 'true'}\n"
@@ -184,9 +189,9 @@ def make_result(word: str = "plain") -> ABResult:
             high=None if ratio is None else ratio * 1.01,
             minimum_detectable=0.01,
             blocks=9,
-            baseline_value=1.0,
-            value=ratio,
             unit="s",
+            baseline=1.0,
+            candidate=ratio,
         )
 
     return ABResult(

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.experiments.bisect.result import Candidate
-from paceline.experiments.bisect.searching import GOOD, Limits, Question, Run, Search
+from paceline.experiments.bisect.report import GOOD, Question
+from paceline.experiments.bisect.search import Limits, Run, Search
+from paceline.experiments.builds import Candidate
 
 COUNT = 20
 QUESTION = Question(

@@ -6,7 +6,8 @@ import pytest
 
 from demo_repo import make_wheel
 from paceline.errors import BuildError
-from paceline.experiments.builds.versions import available_versions, versions_between
+from paceline.experiments.bisect.steps import versions_between
+from paceline.experiments.builds.environments import available_versions
 
 VERSIONS = ("1.9", "2026.1.0", "2026.1.1", "2026.2.0", "2026.8.0", "2026.8.1", "2027.1")
 

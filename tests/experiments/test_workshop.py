@@ -2,17 +2,19 @@
 
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from demo_repo import DemoRepo, make_repo, make_wheel
 from paceline.errors import BuildError
-from paceline.experiments.bisect.result import Candidate
-from paceline.experiments.builds import workshop
-from paceline.experiments.builds.versions import resolve_packages
-from paceline.experiments.builds.workshop import State, Workshop
+from paceline.experiments import builds
+from paceline.experiments.builds import Builder, Candidate
+from paceline.experiments.builds.environments import resolve_packages
 
-WHO = Candidate(ident="x", label="x")
+
+def candidate(**built: Any) -> Candidate:
+    return Candidate(ident="x", label="x", **built)
 
 
 @pytest.fixture
@@ -26,29 +28,29 @@ def test_a_revision_is_built_once_and_one_that_fails_says_why(tmp_path: Path, re
         "-c",
         'echo "$PACELINE_REPO" >> ../built; echo "no rule for it" >&2; sh {repo_dir}/build.sh',
     )
-    shop = Workshop(cache_dir=tmp_path / "cache", log=tmp_path / "log", repo=repo.path, setup=command)
-    made = shop.make(State(candidate=WHO, revision=repo.revision(1)))
+    builder = Builder(cache_dir=tmp_path / "cache", log=tmp_path / "log", repo=repo.path, setup=command)
+    made = builder.build(candidate(revision=repo.revision(1)))
     assert made.worktree is not None
-    assert shop.make(State(candidate=WHO, revision=repo.revision(1))) == made
+    assert builder.build(candidate(revision=repo.revision(1))) == made
     with pytest.raises(BuildError, match="exited with 1: no rule for it"):
-        shop.make(State(candidate=WHO, revision=repo.revision(2)))
+        builder.build(candidate(revision=repo.revision(2)))
     built = (made.worktree.path.parent / "built").read_text().split()
     assert built == [str(made.worktree.path), str(made.worktree.path.with_name(repo.revision(2)))]
     assert "no rule for it" in (tmp_path / "log").read_text()
     with pytest.raises(BuildError, match="cannot run no-such-program"):
-        Workshop(
+        Builder(
             cache_dir=tmp_path / "cache", log=tmp_path / "log", repo=repo.path, setup=("no-such-program",)
-        ).make(State(candidate=WHO, revision=repo.revision(1)))
+        ).build(candidate(revision=repo.revision(1)))
 
 
 def test_the_users_own_tree_is_built_by_every_process(
     tmp_path: Path, repo: DemoRepo, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = ("sh", "-c", "echo built >> built")
-    shop = Workshop(cache_dir=tmp_path / "cache", log=tmp_path / "log", repo=repo.path, setup=command)
+    builder = Builder(cache_dir=tmp_path / "cache", log=tmp_path / "log", repo=repo.path, setup=command)
     for runner in ("first", "first", "second"):
-        monkeypatch.setattr(workshop, "RUNNER", runner)
-        made = shop.make(State(candidate=WHO))
+        monkeypatch.setattr(builds, "RUNNER", runner)
+        made = builder.build(candidate())
         assert made.worktree is not None and made.worktree.path == repo.path
     assert (repo.path / "built").read_text().split() == ["built", "built"]
 
@@ -56,8 +58,8 @@ def test_the_users_own_tree_is_built_by_every_process(
 def test_an_overlay_has_its_own_packages_and_all_of_ours(tmp_path: Path) -> None:
     make_wheel(tmp_path / "wheels", "1.0", 1.5)
     where = ("--no-index", "--find-links", str(tmp_path / "wheels"))
-    shop = Workshop(cache_dir=tmp_path / "cache", log=tmp_path / "log", options=where)
-    made = shop.make(State(candidate=WHO, packages=("demo-dep==1.0",), overlay=True))
+    builder = Builder(cache_dir=tmp_path / "cache", log=tmp_path / "log", options=where)
+    made = builder.build(candidate(packages=("demo-dep==1.0",), overlay=True))
     assert made.venv is not None
     program = "import demo_dep, click, paceline.emit; print(demo_dep.FACTOR)"
     done = subprocess.run([made.venv.python, "-c", program], capture_output=True, text=True, cwd=tmp_path)

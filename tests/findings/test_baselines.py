@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from findings_nights import add_nights, noisy
-from paceline.findings.baselines import read_baselines
 from paceline.findings.detection import detect
+from paceline.findings.segments import read_baselines
 from paceline.history import open_store
 from paceline.judge.requirements import Baseline, judge
 from paceline.model import Record, Requirement, Status

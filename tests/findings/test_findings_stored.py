@@ -6,8 +6,15 @@ from pathlib import Path
 
 from findings_nights import make_repository
 from paceline.findings.commits import Repository, find_repository, open_repository
-from paceline.findings.curves import Curve
-from paceline.findings.telling import change_text, message, share, suspect_text, suspects_text, to_finding
+from paceline.findings.telling import (
+    Curve,
+    change_text,
+    message,
+    share,
+    suspect_text,
+    suspects_text,
+    to_finding,
+)
 from paceline.history import open_store
 from paceline.history.findings import StoredFinding
 from paceline.model import Finding

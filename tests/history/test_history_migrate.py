@@ -12,10 +12,9 @@ from sqlalchemy import inspect
 
 from paceline.errors import HistoryError
 from paceline.history import Store, open_store
-from paceline.history.migrations.upgrade import upgrade
 from paceline.history.store import schema
 from paceline.history.store.database import Database, connect
-from paceline.history.store.migrate import REVISIONS, check_known
+from paceline.history.store.migrate import REVISIONS, check_known, upgrade
 from paceline.history.urls import parse_target
 from postgres_server import server
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import paceline.pytest_plugin.keeping  # noqa: F401 - pytester forgets what a run inside imports
+import paceline.pytest_plugin.session  # noqa: F401 - pytester forgets what a run inside imports
 from paceline.history import SessionInfo, open_store
 from paceline.model import Record
 

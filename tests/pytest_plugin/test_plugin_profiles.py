@@ -108,8 +108,8 @@ import pytest
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     sys.modules["memray"] = None
-    from paceline.pytest_plugin import profilers
-    profilers._program = lambda name: "/not/there/py-spy"
+    from paceline.pytest_plugin import profiles
+    profiles._program = lambda name: "/not/there/py-spy"
 """,
         "conftest.py",
     )

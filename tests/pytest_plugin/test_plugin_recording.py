@@ -49,7 +49,7 @@ def pytest_unconfigure():
     command = suite.command("-p", "no:hypothesispytest", "-p", "no:benchmark", "-p", "no:typeguard", "-s")
     done = subprocess.run(command, cwd=suite.path, capture_output=True, text=True, check=True)
     imported = next(line for line in done.stdout.splitlines() if line.startswith("IMPORTED"))
-    parts = ("", ".fixtures", ".measuring", ".options")
+    parts = ("", ".measuring")
     assert imported.split()[1:] == ["paceline", *(f"paceline.pytest_plugin{part}" for part in parts)]
     assert "HEAVY\n" in done.stdout
 

@@ -4,9 +4,17 @@ import json
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
-from paceline.experiments.bisect.curve import draw_curve
-from paceline.experiments.bisect.page import bisection_lines, bisection_markdown, bisection_page
-from paceline.experiments.bisect.result import BisectionResult, Candidate, Difference, Tried, bisection_data
+from paceline.experiments.bisect.report import (
+    BisectionResult,
+    Tried,
+    bisection_data,
+    bisection_lines,
+    bisection_markdown,
+    bisection_page,
+    draw_curve,
+)
+from paceline.experiments.builds import Candidate
+from paceline.judge import Comparison
 from paceline.record.codec import dump
 
 NASTY = "<script>alert('|`*')</script>\x1b[31m"
@@ -34,7 +42,7 @@ RESULT = BisectionResult(
     posterior=(0.01, 0.37, 0.6, 0.01),
     runs=6,
     took_s=12.5,
-    difference=Difference(ratio=1.9, low=1.8, high=2.1, minimum_detectable=0.05),
+    difference=Comparison(verdict="worse", ratio=1.9, low=1.8, high=2.1, minimum_detectable=0.05),
     diff_stat=" code.py | 2 +-\n 1 file changed",
     notes=("python changed from 3.11 to 3.12",),
 )

@@ -14,8 +14,7 @@ from loopback import Asked, BreakOff, Loopback, Reply
 from paceline.model import Status
 from paceline.sinks import TryLater, Undeliverable
 from paceline.sinks.digest import make_digest
-from paceline.sinks.github import MOST_SUMMARY, GitHubSink
-from paceline.sinks.markdown_text import digest_markdown
+from paceline.sinks.github import MOST_SUMMARY, GitHubSink, digest_markdown
 from service_sessions import REGRESSION, build, make_plan, make_record, make_report, run_session, too_slow
 
 TOKEN = "ghs_planted_token_99"

@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 from paceline.model import Status
 from paceline.sinks import TryLater, Undeliverable
 from paceline.sinks.digest import make_digest
-from paceline.sinks.mail import MailSink
-from paceline.sinks.mail_text import html_page, plain_text
+from paceline.sinks.mail import MailSink, html_page, plain_text
 from service_sessions import REGRESSION, build, make_record, make_report, run_session, too_slow
 
 PASSWORD = "planted-mail-password"

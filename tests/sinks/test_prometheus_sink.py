@@ -16,8 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from loopback import Asked, Loopback, Reply
 from paceline.model import Case, Measurement
 from paceline.sinks import TryLater, Undeliverable
-from paceline.sinks.prometheus import PrometheusSink, group_path
-from paceline.sinks.prometheus_text import Family, format_families
+from paceline.sinks.prometheus import Family, PrometheusSink, format_families, group_path
 from service_sessions import REGRESSION, build, make_record, make_report, run_session, too_slow
 
 Sample = tuple[str, tuple[tuple[str, str], ...]]

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from paceline.model import Case
-from paceline.sinks.choice import Choice
+from paceline.sinks.ledger import Choice
 from paceline.sinks.outbox import Call
 
 CASES = {

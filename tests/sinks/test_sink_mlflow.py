@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mlflow_server import MlflowServer
 from paceline.model import Status
-from paceline.sinks.mlflow_entities import LONGEST_NAME, link_to, safe_name
+from paceline.sinks.mlflow import LONGEST_NAME, link_to, safe_name
 from sink_bench import SinkBench, make_record, spec
 
 

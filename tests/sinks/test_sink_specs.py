@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from paceline.model import SinkSpec
 from paceline.record.redact import Redactor
-from paceline.sinks.specs import IncompleteSpec, keep_spec, read_spec
+from paceline.sinks.sending import IncompleteSpec, keep_spec, read_spec
 from sink_bench import spec
 
 ENVIRON = {"MY_TOKEN": "tok-123456", "PLACE": "host.example:99", "HOME": "/home/me"}

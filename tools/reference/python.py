@@ -43,7 +43,7 @@ SECTIONS = (
     Section(module="paceline.emit", label="emit", more="See [writing benchmarks](writing-benchmarks.md)."),
     Section(module="paceline", label="paceline", more="The types are told in [concepts](concepts.md)."),
     Section(
-        module="paceline.pytest_plugin.fixtures",
+        module="paceline.pytest_plugin",
         label="",
         title="pytest fixtures",
         more="The plugin is found by pytest itself. See [pytest](pytest.md) and [Dask](dask.md).",

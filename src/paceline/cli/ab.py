@@ -10,7 +10,7 @@ import click
 from paceline.cli import output
 
 if TYPE_CHECKING:
-    from paceline.experiments.ab.command import ABRequest, Prepared
+    from paceline.experiments.ab import ABRequest, Prepared
 
 EPILOG = """\b
 Examples:
@@ -38,13 +38,11 @@ machine went down, the same command goes on where it ended.
 def _parse_time(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
     if value is None:
         return None
-    from pydantic_core import PydanticCustomError
-
-    from paceline.experiments.ab.schema import parse_duration_s
+    from paceline.config.values import parse_duration_s
 
     try:
-        return parse_duration_s(float(value) if value.replace(".", "", 1).isdigit() else value)
-    except PydanticCustomError as error:
+        return parse_duration_s(value)
+    except ValueError as error:
         raise click.BadParameter(str(error)) from error
 
 
@@ -83,9 +81,8 @@ def command(*, dry_run: bool, as_json: bool, quiet: bool, **options: Any) -> int
     files. Exit code 0: nothing got worse; 1: something did, or could not be compared; 2: a mistake in the file;
     130: interrupted.
     """
-    from paceline.experiments.ab.command import ABRequest, run_ab
-    from paceline.experiments.ab.markdown import terminal_lines
-    from paceline.experiments.ab.result import result_json
+    from paceline.experiments.ab import ABRequest, run_ab
+    from paceline.experiments.ab.report import result_json, terminal_lines
     from paceline.record.codec import dump
 
     def say(line: str) -> None:
@@ -111,7 +108,7 @@ def command(*, dry_run: bool, as_json: bool, quiet: bool, **options: Any) -> int
 
 
 def _print_plan(request: "ABRequest", *, as_json: bool) -> int:
-    from paceline.experiments.ab.command import prepare_ab
+    from paceline.experiments.ab import prepare_ab
     from paceline.plan import plan_json
     from paceline.record.codec import dump
     from paceline.record.redact import Redactor
@@ -131,8 +128,7 @@ def _plan_lines(prepared: "Prepared") -> Iterator[str]:
     import shlex
 
     from paceline.experiments.ab.blocks import order_of
-    from paceline.experiments.ab.markdown import describe
-    from paceline.experiments.ab.result import ArmInfo
+    from paceline.experiments.ab.report import ArmInfo, describe
     from paceline.report.format import visible
 
     for arm in prepared.arms:

@@ -17,10 +17,11 @@ from paceline.errors import PacelineError
 from paceline.report.format import count, spelled_for, visible
 
 if TYPE_CHECKING:
-    from paceline.experiments.bisect.bisection import BisectTask
-    from paceline.experiments.bisect.lines import Line
-    from paceline.experiments.bisect.result import BisectionResult, Candidate
-    from paceline.experiments.bisect.searching import Limits, Run, Search
+    from paceline.experiments.bisect import BisectTask
+    from paceline.experiments.bisect.report import BisectionResult
+    from paceline.experiments.bisect.search import Limits, Run, Search
+    from paceline.experiments.bisect.steps import Steps
+    from paceline.experiments.builds import Candidate
     from paceline.session.request import Request
 
 DEFAULT_METRIC = "exec_time_s"
@@ -133,8 +134,8 @@ def command(*, as_json: bool, **options: Any) -> int:
     The suite is that of the user's tree; it runs with each revision's own tree as {repo_dir}, as PACELINE_REPO and
     as its working directory.
     """
-    from paceline.experiments.bisect.bisection import run_bisection, write_result
-    from paceline.experiments.bisect.result import bisection_data
+    from paceline.experiments.bisect import run_bisection, write_result
+    from paceline.experiments.bisect.report import bisection_data
 
     with masked_errors(options["configs"]):
         task = _make_task(options)
@@ -150,23 +151,28 @@ def command(*, as_json: bool, **options: Any) -> int:
 
 def _make_task(options: Mapping[str, Any]) -> "BisectTask":
     """The options as a task; an error says which of them is missing or wrong."""
-    from paceline.experiments.bisect.bisection import BisectTask, case_of, place_for
+    from paceline.experiments.bisect import BisectTask, case_of, results_dir_of
+    from paceline.experiments.bisect.report import Question
+    from paceline.experiments.builds import Builder
     from paceline.experiments.builds.cache import default_cache_dir
-    from paceline.experiments.builds.workshop import Workshop
 
     request = make_request({"configs": options["configs"], "datasets": options["datasets"]})
     asked = _from_regression(options, request) if options["regression"] else _from_options(options, request)
-    out = options["out"] or place_for(request)
+    out = options["out"] or results_dir_of(request)
+    case = case_of(request, asked.case)
     task = BisectTask(
         configs=request.configs,
         datasets=request.datasets,
-        case=case_of(request, asked.case),
-        metric=asked.metric,
-        direction=options["direction"],
-        improved=options["improvement"] or asked.improved,
-        good=asked.line[0],
-        states=asked.line[1],
-        workshop=Workshop(
+        case=case,
+        question=Question(
+            case=case.name,
+            metric=asked.metric,
+            direction=options["direction"],
+            improved=options["improvement"] or asked.improved,
+            good=asked.steps[0],
+            candidates=asked.steps[1],
+        ),
+        builder=Builder(
             cache_dir=default_cache_dir(),
             log=out / "build.log",
             repo=asked.repo,
@@ -188,11 +194,11 @@ def _make_task(options: Mapping[str, Any]) -> "BisectTask":
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What is searched, and the states between good and bad."""
+    """What is searched, and the steps between good and bad."""
 
     case: str
     metric: str
-    line: "Line"
+    steps: "Steps"
     repo: Path | None
     improved: bool = False
     notes: tuple[str, ...] = ()
@@ -200,8 +206,8 @@ class _Asked:
 
 
 def _from_options(options: Mapping[str, Any], request: "Request") -> _Asked:
-    from paceline.experiments.bisect.lines import commit_line, version_line
-    from paceline.experiments.builds.versions import available_versions
+    from paceline.experiments.bisect.steps import commit_steps, version_steps
+    from paceline.experiments.builds.environments import available_versions
 
     package = options["package"]
     repo = None if package else _repo(options["repo"], request.configs)
@@ -209,17 +215,17 @@ def _from_options(options: Mapping[str, Any], request: "Request") -> _Asked:
         if not options[name]:
             raise PacelineError(f"bisect needs --{name}, or a --regression that tells it")
     if repo is not None:
-        line = commit_line(repo, options["good"], options["bad"])
+        steps = commit_steps(repo, options["good"], options["bad"])
     else:
         given = (version.strip() for version in (options["versions"] or "").split(","))
         versions = tuple(filter(None, given)) or available_versions(package, _installer(options))
-        line = version_line(package, versions, options["good"], options["bad"])
-    return _Asked(case=options["case"], metric=options["metric"] or DEFAULT_METRIC, line=line, repo=repo)
+        steps = version_steps(package, versions, options["good"], options["bad"])
+    return _Asked(case=options["case"], metric=options["metric"] or DEFAULT_METRIC, steps=steps, repo=repo)
 
 
 def _from_regression(options: Mapping[str, Any], request: "Request") -> _Asked:
     """Case, metric and both ends from a change that the history has; given options win."""
-    from paceline.experiments.bisect.brackets import Surroundings, find_bracket
+    from paceline.experiments.bisect.steps import find_bracket
     from paceline.history import find_url, open_store
     from paceline.session.request import load_config
 
@@ -230,17 +236,14 @@ def _from_regression(options: Mapping[str, Any], request: "Request") -> _Asked:
         environments = store.environment(good.environment), store.environment(bad.environment)
     repo = _repo(options["repo"], request.configs, needed=False)
     bracket = find_bracket(
-        Surroundings(
-            good=replace(good, revision=options["good"] or good.revision),
-            bad=replace(bad, revision=options["bad"] or bad.revision),
-            before=environments[0],
-            after=environments[1],
-            repo=repo,
-            own=bool(options["install"]),
-            options=_installer(options),
-        )
+        replace(good, revision=options["good"] or good.revision),
+        replace(bad, revision=options["bad"] or bad.revision),
+        environments,
+        repo=repo,
+        own=bool(options["install"]),
+        options=_installer(options),
     )
-    if bracket.line is None:
+    if bracket.steps is None:
         notes = "".join(f"; {note}" for note in bracket.notes)
         raise PacelineError(
             f"nothing that could be tried again changed between {good.session} and {bad.session}{notes}"
@@ -248,7 +251,7 @@ def _from_regression(options: Mapping[str, Any], request: "Request") -> _Asked:
     return _Asked(
         case=options["case"] or finding.series.case,
         metric=options["metric"] or finding.series.metric,
-        line=bracket.line,
+        steps=bracket.steps,
         repo=repo,
         improved=finding.verdict == "better",
         notes=bracket.notes,
@@ -267,7 +270,7 @@ def _repo(given: Path | None, configs: tuple[Path, ...], *, needed: bool = True)
 
 
 def _installer(options: Mapping[str, Any]) -> tuple[str, ...]:
-    from paceline.experiments.builds.versions import installer_options
+    from paceline.experiments.builds.environments import installer_options
 
     return installer_options(options["find_links"], no_index=options["no_index"], base=Path.cwd())
 
@@ -281,7 +284,7 @@ def _setup(text: str | None) -> tuple[str, ...]:
 
 def _limits(options: Mapping[str, Any]) -> "Limits":
     from paceline.config.values import parse_duration_s
-    from paceline.experiments.bisect.searching import Limits
+    from paceline.experiments.bisect.search import Limits
 
     budget = options["budget"]
     try:
@@ -306,10 +309,10 @@ class Progress:
         self._is_first = True
 
     def begin(self, task: "BisectTask") -> None:
-        good, bad = task.good.candidate, task.states[-1].candidate
+        question = task.question
         self._say(
-            f"Searching {count(len(task.states), 'candidate')} from {good.label} to {bad.label} "
-            f"for what changed {task.metric} of {task.case.name}"
+            f"Searching {count(len(question.candidates), 'candidate')} from {question.good.label} to "
+            f"{question.bad.label} for what changed {question.metric} of {question.case}"
         )
         self._say(f"Runs are kept in {task.out}")
 
@@ -320,15 +323,17 @@ class Progress:
             self._say(f"Going on after {count(before, 'run')} of before")
         self._is_first = False
         end = "good end" if run.index < 0 else "bad end" if run.index == search.last else ""
-        gave = search.shown(run.value) if run.value is not None else run.reason
+        gave = search.question.shown(run.value) if run.value is not None else run.reason
         guess = search.guess
-        likely = f"likely {search.label(guess[0])} {guess[1] * 100:.0f} %" if guess is not None else ""
+        likely = (
+            f"likely {search.question.at(guess[0]).label} {guess[1] * 100:.0f} %" if guess is not None else ""
+        )
         name = visible(candidate.title)[:_LONGEST_TITLE]
         words = (f"[{len(search.runs)}] {candidate.label}", visible(gave), likely, end or name)
         self._say("  ".join(word for word in words if word))
 
     def end(self, result: "BisectionResult", out: Path) -> None:
-        from paceline.experiments.bisect.page import bisection_lines
+        from paceline.experiments.bisect.report import bisection_lines
 
         for line in ("", *bisection_lines(result), ""):
             self._say(line)

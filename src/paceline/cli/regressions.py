@@ -138,9 +138,8 @@ def _table_lines(
     store: "Store", repository: "Repository | None", found: "Sequence[StoredFinding]"
 ) -> Iterator[str]:
     """The changes, those of one incident together, with what may have caused them and a sparkline of each."""
-    from paceline.findings.curves import read_curve
     from paceline.findings.detection import known_places
-    from paceline.findings.telling import change_text
+    from paceline.findings.telling import change_text, read_curve
 
     if not found:
         yield "nothing changed"

@@ -10,7 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from paceline.config.merge import UNSET, identity, merge, without_nulls
-from paceline.config.nodes import Location, Mark, Node, items_of, mapping_of, path_text
+from paceline.config.nodes import Location, Mark, Node, items_of, mapping_of, path_text, problem_at
 from paceline.config.paths import in_container, mounted
 from paceline.config.schema import Config
 from paceline.config.sinks import choose_sinks
@@ -301,7 +301,7 @@ def _is_disabled(item: Node, environ: Mapping[str, str]) -> bool:
 
 
 def _problem(mark: Mark, path: Location, message: str) -> Problem:
-    return Problem(file=mark.file, line=mark.line, path=path_text(path), message=message)
+    return problem_at(mark, path_text(path), message)
 
 
 def _text_node(text: str, mark: Mark) -> Node:

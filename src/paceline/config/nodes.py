@@ -164,7 +164,14 @@ def resolve(text: str) -> Scalar:
 
 def refuse(mark: Mark, message: str, path: str = "") -> NoReturn:
     """Raise a ConfigError for one line."""
-    raise ConfigError([Problem(file=mark.file, line=mark.line, path=path, message=message)])
+    raise ConfigError([problem_at(mark, path, message)])
+
+
+def problem_at(mark: Mark, path: str, message: str) -> Problem:
+    """What is wrong with a value that was written on a line."""
+    if mark == COMMAND_LINE:
+        return Problem(file="", line=0, path=f"command line: {path}", message=message)
+    return Problem(file=mark.file, line=mark.line, path=path, message=message)
 
 
 def _read_text(path: Path, file: str) -> str:
@@ -265,7 +272,7 @@ class _Builder:
         return Mark(self.file, event.start_mark.line + 1)
 
     def complain(self, mark: Mark, message: str) -> None:
-        self.problems.append(Problem(file=mark.file, line=mark.line, path="", message=message))
+        self.problems.append(problem_at(mark, "", message))
 
     def node(self, event: Any, mark: Mark, depth: int) -> Node:
         kind = type(event)

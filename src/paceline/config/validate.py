@@ -11,7 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from paceline.config.dialects import Normalised
 from paceline.config.merge import IDENTITY_KEYS
-from paceline.config.nodes import COMMAND_LINE, Location, Node, at, path_text, plain, resolve
+from paceline.config.nodes import Location, Node, at, path_text, plain, problem_at, resolve
 from paceline.config.rules import check_rules
 from paceline.config.schema import Config
 from paceline.config.templates import Substituted, is_reference
@@ -39,10 +39,7 @@ class Locator(NamedTuple):
 
     def problem(self, path: Location, message: str) -> Problem:
         """A problem at a path."""
-        mark = at(self.tree, path).mark
-        if mark == COMMAND_LINE:
-            return Problem(file="", line=0, path=f"command line: {self.path_text(path)}", message=message)
-        return Problem(file=mark.file, line=mark.line, path=self.path_text(path), message=message)
+        return problem_at(at(self.tree, path).mark, self.path_text(path), message)
 
     def path_text(self, path: Location) -> str:
         """The path as files have it, the index of an item counted with the disabled ones."""

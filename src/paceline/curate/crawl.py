@@ -1,22 +1,27 @@
-"""From a list of WARC files to documents: list, download, extract."""
+"""From a list of WARC files to documents: list, download, extract; the text of HTML pages, and its language.
+
+Text and language are found with resiliparse: offline and without models to download.
+"""
 
 import gzip
 import shutil
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, cast
 from urllib.parse import urlsplit
 
-from paceline.curate.documents import LineDocuments, Source
+import numpy as np
+
+from paceline.curate.documents import Documents, LineDocuments, Source
 from paceline.curate.errors import BadRecord, PipelineError
-from paceline.curate.html_text import html_to_text
 from paceline.curate.stage import Resources, Stage
 from paceline.curate.storage import draft, find, is_directory, is_remote, open_raw
 from paceline.curate.task import Origin, Reject, Task
 from paceline.curate.warc import Damage, WarcRecord, parse_response, read_warc, record_places
+from paceline.errors import needs_extra
 
 WARC_SUFFIXES = (".warc.gz", ".warc")
 LIST_SUFFIXES = (".txt", ".paths", ".paths.gz")
@@ -27,6 +32,11 @@ TIMEOUT_S = 60.0
 RANGE_BYTES = 128 * 1_048_576
 # Text of documents that go on together.
 BATCH_BYTES = 16 * 1_048_576
+
+UNKNOWN = "unknown"
+# The detector compares counts of letter groups; beyond this distance, or in shorter texts, it only guesses.
+MAX_DISTANCE = 1000
+MIN_CHARACTERS = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -269,3 +279,57 @@ def _charset(options: str) -> str:
         if name.strip().lower() == "charset":
             return value.strip().strip("\"'")
     return ""
+
+
+def html_to_text(body: bytes, charset: str = "") -> str:
+    """The main content of a page: paragraphs apart, without navigation, scripts and forms."""
+    with needs_extra("curate", "extracting text from HTML"):
+        from resiliparse.extract.html2text import extract_plain_text
+        from resiliparse.parse.encoding import detect_encoding
+        from resiliparse.parse.html import HTMLTree
+    encoding = charset if _is_known(charset) else detect_encoding(body, from_html_meta=True)
+    text: str = extract_plain_text(
+        HTMLTree.parse_from_bytes(body, encoding), main_content=True, alt_texts=False
+    )
+    return text.strip()
+
+
+def _is_known(charset: str) -> bool:
+    try:
+        return bool("x".encode(charset)) if charset else False
+    except (LookupError, ValueError):
+        return False
+
+
+def detect_language(text: str) -> str:
+    """The two-letter code of the likeliest language, or `unknown`."""
+    with needs_extra("curate", "detecting languages"):
+        from resiliparse.parse.lang import detect_fast
+    if len(text) < MIN_CHARACTERS:
+        return UNKNOWN
+    return str(detect_fast(text, cutoff=MAX_DISTANCE)[0])
+
+
+class LanguageStage(Stage):
+    """Batches of documents -> the same with a `language` field, and only those in the languages asked for."""
+
+    name = "language"
+
+    def __init__(self, *, text_field: str, languages: Sequence[str] = ()) -> None:
+        self.text_field = text_field
+        self.languages = frozenset(languages)
+        self._dropped = 0
+
+    def process(self, task: Task) -> Task:
+        documents: Documents = task.data
+        found = [detect_language(text) for text in documents.values(self.text_field)]
+        documents = documents.with_fields({"language": found})
+        if self.languages:
+            mask = np.array([language in self.languages for language in found], dtype=np.bool_)
+            self._dropped += int((~mask).sum())
+            documents = documents.keep(mask)
+        return task.carrying(documents)
+
+    def take_metrics(self) -> Mapping[str, float]:
+        dropped, self._dropped = self._dropped, 0
+        return {"dropped": float(dropped)}

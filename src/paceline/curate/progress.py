@@ -8,9 +8,8 @@ from time import monotonic
 from typing import TextIO
 
 from paceline.curate.errors import PipelineError
-from paceline.curate.perf import BYTES_PER_MB
 from paceline.curate.stage import Stage
-from paceline.curate.task import Outcome, Task
+from paceline.curate.task import BYTES_PER_MB, Outcome, Task
 
 MODES = ("auto", "live", "plain", "off")
 LIVE_INTERVAL_S = 0.2

@@ -7,8 +7,7 @@ import numpy.typing as npt
 
 from paceline.curate.dedup import first_of_each, hash_rows
 from paceline.curate.errors import PipelineError
-from paceline.curate.minhash import EMPTY, Signatures
-from paceline.curate.shingles import BYTE_BASE, Hashes64, Places
+from paceline.curate.minhash import BYTE_BASE, EMPTY, Hashes64, Places, Signatures
 
 # Pairs whose signatures are compared at once: some ten megabytes.
 CHUNK_PAIRS = 16_384

@@ -11,9 +11,8 @@ from typing import Any
 import orjson
 
 from paceline.curate.errors import PipelineError
-from paceline.curate.perf import StagePerf
 from paceline.curate.storage import put
-from paceline.curate.task import Task
+from paceline.curate.task import StagePerf, Task
 from paceline.errors import needs_extra
 
 FORMS = ("pkl", "jsonl", "parquet")

@@ -1,8 +1,11 @@
 """Writing documents: a file a batch, in the format it was read in or in a given one (their text as WARC too)."""
 
+import gzip
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+from uuid import NAMESPACE_URL, UUID, uuid5
 
 from paceline.curate.arrow import pa, pq
 from paceline.curate.documents import Documents, LineDocuments, TableDocuments, split_suffix
@@ -13,7 +16,6 @@ from paceline.curate.partition import JSON_LINES, PARQUET
 from paceline.curate.stage import Stage
 from paceline.curate.storage import draft, drafts, find, is_remote, pack, put, read_if_there, remove
 from paceline.curate.task import Task
-from paceline.curate.warc_writer import WARC, text_records
 
 # What a format's files are called.
 SUFFIXES = {"jsonl": ".jsonl", "parquet": ".parquet", "warc": ".warc.gz"}
@@ -22,7 +24,11 @@ FORMATS = tuple(SUFFIXES)
 LISTING = "_written.json"
 # Is there from the start of a run until its listing is, so that output of a run that was killed can be told.
 UNFINISHED = "_unfinished.json"
+WARC = (".warc.gz",)
 _DOCUMENTS = (*PARQUET, *JSON_LINES, *WARC, *(f"{kind}{tail}" for kind in JSON_LINES for tail in COMPRESSED))
+
+# Crawlers' own level; what is gained beyond is little.
+_LEVEL = 6
 
 
 class DocumentWriterStage(Stage):
@@ -145,3 +151,56 @@ def list_output(directory: str, names: Iterable[str]) -> None:
     """Say that the output is whole, and what was written, for `prepare_output`."""
     put(f"{directory}/{LISTING}", json.dumps(sorted(filter(None, names))).encode())
     remove(f"{directory}/{UNFINISHED}")
+
+
+def make_record(
+    kind: str,
+    content: bytes,
+    *,
+    identity: UUID,
+    date: str,
+    url: str = "",
+    content_type: str = "",
+    **more: str,
+) -> bytes:
+    """One record, unpacked; `more` are other headers, with `_` for `-`."""
+    head = {
+        "WARC-Type": kind,
+        "WARC-Record-ID": f"<urn:uuid:{identity}>",
+        "WARC-Date": date,
+        "WARC-Target-URI": url,
+        "Content-Type": content_type,
+        **{name.replace("_", "-"): value for name, value in more.items()},
+        "Content-Length": str(len(content)),
+    }
+    lines = [f"{name}: {_one_line(value)}" for name, value in head.items() if value]
+    return "\r\n".join(["WARC/1.0", *lines]).encode() + b"\r\n\r\n" + content + b"\r\n\r\n"
+
+
+def _one_line(value: str) -> str:
+    return " ".join(value.split())
+
+
+def pack_record(record: bytes) -> bytes:
+    """A record as a gzip member of its own; the same each time."""
+    return gzip.compress(record, _LEVEL, mtime=0)
+
+
+def text_records(documents: Sequence[Mapping[str, Any]], name: str) -> Iterator[bytes]:
+    """Documents as `conversion` records of plain text, packed; identities follow from the file's name and the place."""
+    for place, document in enumerate(documents):
+        text = document.get("text")
+        if not isinstance(text, str):
+            raise PipelineError(f"{name}: document {place + 1} has no text to write as a WARC record")
+        origin = str(document.get("warc_id") or "")
+        record = make_record(
+            "conversion",
+            text.encode("utf-8", "replace"),
+            identity=uuid5(NAMESPACE_URL, f"{name}#{place}"),
+            date=str(document.get("date") or ""),
+            url=str(document.get("url") or ""),
+            content_type="text/plain; charset=utf-8",
+            WARC_Refers_To=f"<urn:uuid:{origin}>" if origin else "",
+            WARC_Identified_Content_Language=str(document.get("language") or ""),
+        )
+        yield pack_record(record)

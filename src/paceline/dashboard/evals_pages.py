@@ -14,7 +14,7 @@ import numpy as np
 
 from paceline.dashboard.encoding import pack_bytes, pack_floats
 from paceline.evals.comparison import CONDITIONS
-from paceline.evals.registry import EvalError
+from paceline.evals.interfaces import EvalError
 from paceline.evals.stored import read_summary
 from paceline.evals.stub_files import RAW, read_spec
 

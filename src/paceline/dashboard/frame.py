@@ -11,9 +11,8 @@ from paceline.dashboard.encoding import file_id
 from paceline.errors import HistoryError
 from paceline.findings.commits import Repository
 from paceline.findings.detection import known_places
-from paceline.history.findings import StoredFinding, read_findings
+from paceline.history.findings import StoredFinding, case_marks, read_findings
 from paceline.history.findings import read_marks as read_search_marks
-from paceline.history.marks import case_marks
 from paceline.history.store.columns import (
     CaseGroup,
     Ints,

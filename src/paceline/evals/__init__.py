@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from paceline.evals.executor import BenchmarkExecutor, ExecutorOptions
     from paceline.evals.faults import Clocks, RetryPolicy
     from paceline.evals.planning import Matrix
-    from paceline.evals.progress import ExecutionProgress
-    from paceline.evals.results import BenchmarkFailure, BenchmarkResult, ExecutionResults
+    from paceline.evals.results import BenchmarkFailure, BenchmarkResult, ExecutionProgress, ExecutionResults
 
 # Module → its public names. Loaded when asked for: a worker needs few of them, and starts the sooner.
 _HOMES = {
@@ -49,8 +48,7 @@ _HOMES = {
     "executor": ("BenchmarkExecutor", "ExecutorOptions"),
     "faults": ("Clocks", "RetryPolicy"),
     "planning": ("Matrix",),
-    "progress": ("ExecutionProgress",),
-    "results": ("BenchmarkFailure", "BenchmarkResult", "ExecutionResults"),
+    "results": ("BenchmarkFailure", "BenchmarkResult", "ExecutionProgress", "ExecutionResults"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 

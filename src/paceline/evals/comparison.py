@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from paceline.evals.interfaces import EvalError
 from paceline.evals.keys import content_key
-from paceline.evals.registry import EvalError
 from paceline.evals.results import BenchmarkResult
 from paceline.evals.stub_files import RAW
 from paceline.model import Verdict

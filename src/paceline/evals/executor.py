@@ -18,24 +18,21 @@ from paceline.evals.configs import (
     generation_from_content,
     model_from_content,
 )
-from paceline.evals.costs import Costs
 from paceline.evals.devices import DevicePool, DeviceState, device_names
 from paceline.evals.execution import STATES, ResultLinks, Summary, open_session, stub_record
 from paceline.evals.faults import Clocks, FaultClass, RetryPolicy
-from paceline.evals.interfaces import Adapter, StubScheduler
-from paceline.evals.interrupts import DRAIN, Interrupts
+from paceline.evals.interfaces import Adapter, EvalError, StubScheduler, find, import_path
 from paceline.evals.jobs import Fault, Job, Maker, Outcome, stored_outcome
 from paceline.evals.keys import content_key
 from paceline.evals.launch import Berth, Launcher, LocalLauncher
 from paceline.evals.planning import Matrix, make_stubs
-from paceline.evals.progress import ExecutionProgress, Pace
-from paceline.evals.registry import EvalError, find, import_path
-from paceline.evals.results import ExecutionResults
+from paceline.evals.results import ExecutionProgress, ExecutionResults, Pace
+from paceline.evals.scheduling import Costs
 from paceline.evals.slots import SlotFiles
 from paceline.evals.stub_files import read_attempts, read_marker
 from paceline.evals.supervisor import Supervisor
 from paceline.evals.unrecorded import UnrecordedStubs
-from paceline.evals.workers import WorkerSeat
+from paceline.evals.workers import DRAIN, Interrupts, WorkerSeat
 from paceline.model import Record
 from paceline.record.environment import Environment
 from paceline.record.events import SESSION_FINISHED, first_start

@@ -10,10 +10,16 @@ from typing import Any
 
 from paceline.evals.attention_config import AttentionConfig, SparseAttentionConfig, as_attention
 from paceline.evals.configs import AdapterConfig, BenchmarkConfig, BenchmarkStub, ModelConfig, model_spec
-from paceline.evals.interfaces import EvalBenchmark, GenerationSpec, ModelSpec
-from paceline.evals.keys import CONTENT_SCHEMA, content_key, files_sha256, written
-from paceline.evals.paths import Places, stub_path
-from paceline.evals.registry import EvalError, find, import_path, make_benchmark
+from paceline.evals.interfaces import (
+    EvalBenchmark,
+    EvalError,
+    GenerationSpec,
+    ModelSpec,
+    find,
+    import_path,
+    make_benchmark,
+)
+from paceline.evals.keys import CONTENT_SCHEMA, Places, content_key, files_sha256, stub_path, written
 
 REQUEST_KWARGS = frozenset({"max_requests", "max_context_length"})
 

@@ -8,9 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from paceline.evals.interfaces import EvalBenchmark, Prediction, Sample, Scores
+from paceline.evals.interfaces import (
+    EvalBenchmark,
+    EvalError,
+    Prediction,
+    Sample,
+    Scores,
+    find,
+    make_benchmark,
+)
 from paceline.evals.keys import files_sha256
-from paceline.evals.registry import EvalError, find, make_benchmark
 from paceline.evals.stub_files import (
     DONE,
     METRICS,
@@ -18,7 +25,6 @@ from paceline.evals.stub_files import (
     Busy,
     PredictionLog,
     owned,
-    read_marker,
     read_spec,
     write_marked,
     write_marker,
@@ -163,9 +169,3 @@ def _facts(directory: Path) -> Mapping[str, Any]:
         return {}
     facts = marker.get("facts") if isinstance(marker, dict) else None
     return facts if isinstance(facts, dict) else {}
-
-
-def stored_metrics(directory: Path, key: str) -> Mapping[str, Any] | None:
-    """The numbers of a stub that is done; None if it is not."""
-    marker = read_marker(directory, key)
-    return None if marker is None else marker.facts.get("metrics", {})

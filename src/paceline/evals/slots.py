@@ -7,7 +7,7 @@ from time import monotonic
 from typing import Any
 
 from paceline.evals.devices import DevicePool, device_names
-from paceline.evals.registry import EvalError
+from paceline.evals.interfaces import EvalError
 from paceline.evals.workers import WorkerSeat
 from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump, load

@@ -7,7 +7,7 @@ from typing import Any
 
 from paceline.evals.attention_config import attention_from_content
 from paceline.evals.configs import AdapterConfig, BenchmarkStub
-from paceline.evals.registry import EvalError
+from paceline.evals.interfaces import EvalError
 from paceline.evals.results import BenchmarkResult
 from paceline.evals.stub_files import PREDICTIONS, read_marker, read_spec
 from paceline.record.codec import load

@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paceline.evals.interfaces import Prediction, Sample
-from paceline.evals.paths import SPEC
-from paceline.evals.registry import EvalError
+from paceline.evals.interfaces import EvalError, Prediction, Sample
+from paceline.evals.keys import SPEC
 from paceline.record.atomic import write_all, write_atomic
 from paceline.record.codec import dump, dump_plain, load, revive
 from paceline.record.events import utc_now

@@ -16,13 +16,11 @@ from typing import Any, Protocol
 
 from paceline.evals.devices import DevicePool, DeviceState
 from paceline.evals.faults import Clocks, FaultClass, RetryPolicy, kernel_oom_kills
-from paceline.evals.interfaces import Seat, StubScheduler, Waiting
-from paceline.evals.interrupts import Interrupts
+from paceline.evals.interfaces import EvalError, Seat, StubScheduler, Waiting
 from paceline.evals.jobs import Fault, Job, Outcome
 from paceline.evals.launch import Berth, Launcher
-from paceline.evals.registry import EvalError
 from paceline.evals.stub_files import append_attempt, read_marker
-from paceline.evals.workers import WorkerSeat, new_lease
+from paceline.evals.workers import Interrupts, WorkerSeat, new_lease
 
 _TICK_S = 0.5
 """The longest wait: requests of `paceline evals slots` come by a file, which wakes nobody."""

@@ -19,9 +19,10 @@ from paceline.evals.interfaces import (
     Device,
     EvalBenchmark,
     Sample,
+    find,
     group_by_context,
+    make_benchmark,
 )
-from paceline.evals.registry import find, make_benchmark
 from paceline.evals.scoring import load_samples, score, write_scores
 from paceline.evals.stub_files import Busy, PredictionLog, owned, read_marker, write_marker, write_spec
 from paceline.evals.wire import Wire

@@ -1,8 +1,16 @@
-"""A worker as the supervisor sees it: what it holds, what it was lent, and which of its clocks runs out next."""
+"""A worker as the supervisor sees it: what it holds, what it was lent, and which of its clocks runs out next.
 
+Also the signals to the executor: SIGINT lets stubs finish, SIGTERM lets samples finish, any second signal ends all.
+"""
+
+import os
+import signal
+import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
+from types import FrameType, TracebackType
 from typing import Any
 
 from paceline.evals.devices import DeviceState
@@ -14,6 +22,8 @@ from paceline.record.events import utc_now
 STOP_GRACE_S = 20.0
 """For a worker that was told to stop, to give back its memory and go."""
 END_GRACE_S = 10.0
+
+DRAIN, PAUSE, END = 1, 2, 3
 
 
 @dataclass(slots=True, kw_only=True)
@@ -154,3 +164,44 @@ class WorkerSeat:
 def new_lease(number: int, job: Job) -> Lease:
     now = monotonic()
     return Lease(number=number, job=job, started=now, started_at=utc_now(), progress_at=now)
+
+
+class Interrupts:
+    """While entered, signals raise `level` and wake whoever waits on `wake_fd`."""
+
+    def __init__(self) -> None:
+        self.level = 0
+        self.wake_fd, self._wake_end = os.pipe()
+        os.set_blocking(self.wake_fd, False)
+        os.set_blocking(self._wake_end, False)
+        self._before: dict[int, object] = {}
+
+    def ask(self, level: int) -> None:
+        """Ask for an end, more urgently than before; from any thread, and from signal handlers."""
+        self.level = min(END, max(level, self.level))
+        with suppress(OSError):  # full of wake-ups already
+            os.write(self._wake_end, b"!")
+
+    def clear_wake(self) -> None:
+        with suppress(BlockingIOError):
+            os.read(self.wake_fd, 4096)
+
+    def __enter__(self) -> "Interrupts":
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                self._before[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]
+        os.close(self.wake_fd)
+        os.close(self._wake_end)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.level:
+            self.ask(END)
+        else:
+            self.ask(DRAIN if number == signal.SIGINT else PAUSE)

@@ -1,113 +1,103 @@
-"""What an experiment decided and saw, in order: whoever goes on with it begins where the journal ends."""
+"""The files of an experiment's directory: what it decided and saw, in order, and its report.
+
+A later process goes on where the journal ends.
+"""
 
 import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from paceline.errors import SessionError
-from paceline.record.atomic import write_all
+from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump, load
 from paceline.record.events import utc_now
+from paceline.record.jsonl import JsonLines
 
 FILE = "journal.jsonl"
+
+Entry = Mapping[str, Any]
 
 
 class Journal:
     """An append-only file of JSON lines, each on the disk before `append` returns; one process at a time has it.
 
-    A line that was being written when its process was killed is taken away: what it told of has not happened.
+    A line that was being written when its process was killed is taken away: what it says has not happened.
     """
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / FILE
+        self._lines = JsonLines(self.path, durable=True, cut=True)
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
+            fd = self._lines.open()
         except OSError as error:
             raise SessionError(
                 f"cannot write the experiment's files: {self.path}: {error.strerror or error}"
             ) from error
-        self._lock(directory)
-        self._entries = self._read()
-        _sync_directory(directory)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._entries = self._read(fd)
+        except BlockingIOError:
+            self._lines.close()
+            raise SessionError(
+                f"another process works on {directory}: wait for it, end it, or give another --out"
+            ) from None
+        # The file's name is to last as long as its lines.
+        parent = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(parent)
+        finally:
+            os.close(parent)
+
+    def _read(self, fd: int) -> list[Entry]:
+        lines = self.path.read_bytes().splitlines(keepends=True)
+        entries: list[Entry] = []
+        for line in lines:
+            try:
+                entry = load(line)
+            except ValueError:
+                entry = None
+            if not isinstance(entry, dict) or "kind" not in entry:
+                break
+            entries.append(entry)
+        good = len(b"".join(lines[: len(entries)]))
+        if len(lines) > len(entries) + 1:
+            raise SessionError(
+                f"{self.path} is damaged after byte {good}: repair that line, or begin anew with another --out"
+            )
+        os.ftruncate(fd, good)
+        return entries
 
     @property
-    def entries(self) -> tuple[Mapping[str, Any], ...]:
+    def entries(self) -> tuple[Entry, ...]:
         """All lines so far; each has `time` and `kind`."""
         return tuple(self._entries)
 
-    def of(self, kind: str) -> Iterator[Mapping[str, Any]]:
+    def of(self, kind: str) -> Iterator[Entry]:
         """The lines of one kind."""
         return (entry for entry in self._entries if entry["kind"] == kind)
 
-    def append(self, kind: str, **fields: Any) -> Mapping[str, Any]:
+    def append(self, kind: str, **fields: Any) -> Entry:
         """Add a line and wait until it is on the disk."""
-        line = dump({"time": utc_now(), "kind": kind, **fields})
-        write_all(self._fd, line + b"\n")
-        os.fsync(self._fd)
-        entry: Mapping[str, Any] = load(line)
+        data = {"time": utc_now(), "kind": kind, **fields}
+        self._lines.append(data)
+        entry: Entry = load(dump(data))  # as a later process reads it
         self._entries.append(entry)
         return entry
-
-    def close(self) -> None:
-        os.close(self._fd)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def _lock(self, directory: Path) -> None:
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(self._fd)
-            raise SessionError(
-                f"another process works on {directory}: wait for it, end it, or give another --out"
-            ) from None
-
-    def _read(self) -> list[Mapping[str, Any]]:
-        entries: list[Mapping[str, Any]] = []
-        good = 0
-        for line in self.path.read_bytes().splitlines(keepends=True):
-            entry = _parse(line)
-            if entry is None:
-                break
-            entries.append(entry)
-            good += len(line)
-        if self.path.stat().st_size > good:
-            self._drop_torn(good)
-        return entries
-
-    def _drop_torn(self, good: int) -> None:
-        rest = self.path.read_bytes()[good:]
-        if b"\n" in rest.rstrip(b"\n"):
-            raise SessionError(
-                f"{self.path} is damaged after byte {good}: mend that line, or begin anew with another --out"
-            )
-        os.ftruncate(self._fd, good)
+    def __exit__(self, *error: object) -> None:
+        self._lines.close()
 
 
-def _parse(line: bytes) -> Mapping[str, Any] | None:
-    if not line.endswith(b"\n"):
-        return None
+def write_report(directory: Path, files: Mapping[str, bytes]) -> None:
+    """Write the files of an experiment's report, each whole or not at all."""
     try:
-        entry = load(line)
-    except ValueError:
-        return None
-    return entry if isinstance(entry, dict) and "kind" in entry else None
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make the file's name as lasting as its lines."""
-    fd = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
+        for name, data in files.items():
+            write_atomic(directory / name, data)
+    except OSError as error:
+        raise SessionError(f"cannot write the report: {directory}: {error.strerror or error}") from error

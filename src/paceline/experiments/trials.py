@@ -1,17 +1,17 @@
 """A suite's selected cases run once in a setting, as a session of their own under the experiment's directory."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from paceline.errors import ConfigError, PacelineError, Problem
+from paceline.experiments.builds import Worktree
 from paceline.experiments.builds.environments import Venv
-from paceline.experiments.builds.worktrees import Worktree
-from paceline.model import Case, Plan, Record, Report, Scalar, Setting, Status
+from paceline.model import Case, Plan, Record, Scalar, Setting, Status
 from paceline.record.directory import SessionDir
 from paceline.record.layout import DATA_SETUP, is_session, safe_name
-from paceline.run.context import Listener
+from paceline.run.context import SilentListener
 from paceline.session.request import Request, prepare
 from paceline.session.session import run
 
@@ -47,43 +47,19 @@ class TrialSetting:
     details: Mapping[str, Any] = field(default_factory=dict)
 
 
-class Quiet:
-    """A listener that says nothing; an experiment tells of its trials itself."""
-
-    def session_started(self, plan: Plan, kept: int) -> None:
-        """Say nothing."""
-
-    def case_started(
-        self, case: Case, command: Sequence[str], entry_dir: Path, tail: Callable[[int], list[str]]
-    ) -> None:
-        """Say nothing."""
-
-    def run_started(self, case: Case, label: str) -> None:
-        """Say nothing."""
-
-    def case_finished(self, record: Record, entry_dir: Path) -> None:
-        """Say nothing."""
-
-    def note(self, text: str) -> None:
-        """Say nothing."""
-
-    def session_finished(self, report: Report, session_dir: Path | str) -> None:
-        """Say nothing."""
-
-
-def run_trial(setting: TrialSetting, number: int, listener: Listener | None = None) -> tuple[Record, ...]:
+def run_trial(setting: TrialSetting, number: int) -> tuple[Record, ...]:
     """The records of one trial, from 1 on; a trial that is complete on disk is read, one that was cut short goes on.
 
     Data set-ups run with the first trial of a setting only, unless a case uses what they left in its own session.
     """
     plan = plan_trial(setting, number)
-    if is_trial_complete(plan):
+    if _is_complete(plan):
         return tuple(SessionDir.open(plan.directory).records(plan.cases))
     request = _request(setting, number)
     if is_session(plan.directory):
         request = replace(request, resume=plan.session)
     setups = number == 1 or any(_uses_setups(case, plan) for case in plan.cases)
-    report = run(replace(request, setups=setups), listener or Quiet())
+    report = run(replace(request, setups=setups), SilentListener())
     if report.interrupted:
         raise Interrupted("interrupted: the same command goes on where this one ended")
     if report.unfinished:
@@ -101,42 +77,49 @@ def plan_trial(setting: TrialSetting, number: int) -> Plan:
     return plan
 
 
-def is_trial_complete(plan: Plan) -> bool:
+def _is_complete(plan: Plan) -> bool:
     """Whether each case of the trial has a record that need not be made again."""
     if not is_session(plan.directory):
         return False
     directory = SessionDir.open(plan.directory)
-    records = [directory.read_record(case) for case in plan.cases]
     return all(
-        record is not None and _is_settled(record, case)
-        for record, case in zip(records, plan.cases, strict=True)
+        (record := directory.read_record(case)) is not None
+        and record.case.fingerprint == case.fingerprint
+        and (record.status.finished or record.status is Status.SKIPPED)
+        for case in plan.cases
     )
 
 
-def _is_settled(record: Record, case: Case) -> bool:
-    same = record.case.fingerprint == case.fingerprint
-    return same and (record.status.finished or record.status is Status.SKIPPED)
-
-
-def trial_name(setting: TrialSetting, number: int) -> str:
-    """The name of a trial's session."""
-    return f"{safe_name(setting.name)}-{number:04d}"
-
-
 def _request(setting: TrialSetting, number: int) -> Request:
+    venv, tree = setting.venv, setting.worktree
+    base = setting_in(venv, tree)
+    given = replace(
+        base,
+        variant=setting.name,
+        env={**setting.env, **base.env},
+        args=setting.args,
+        params=setting.params,
+        details={
+            **setting.details,
+            "setting": setting.name,
+            "trial": number,
+            **({"revision": tree.revision} if tree else {}),
+            **({"venv": venv.key} if venv else {}),
+        },
+    )
     return Request(
         configs=setting.configs,
         skipped=setting.skipped,
         datasets=setting.datasets,
         sinks=("none",),
         results_dir=setting.directory / TRIALS,
-        session_name=trial_name(setting, number),
+        session_name=f"{safe_name(setting.name)}-{number:04d}",
         only=setting.only,
         exclude=setting.exclude,
         jobs=setting.jobs,
         on="local",
         history=False,
-        setting=_setting(setting, number),
+        setting=given,
     )
 
 
@@ -147,25 +130,6 @@ def setting_in(venv: Venv | None, tree: Worktree | None) -> Setting:
         path=(str(venv.bin),) if venv else (),
         env={"VIRTUAL_ENV": str(venv.bin.parent)} if venv else {},
         repo_dir=str(tree.path) if tree else None,
-    )
-
-
-def _setting(given: TrialSetting, number: int) -> Setting:
-    venv, tree = given.venv, given.worktree
-    setting = setting_in(venv, tree)
-    return replace(
-        setting,
-        variant=given.name,
-        env={**given.env, **setting.env},
-        args=given.args,
-        params=given.params,
-        details={
-            **given.details,
-            "setting": given.name,
-            "trial": number,
-            **({"revision": tree.revision} if tree else {}),
-            **({"venv": venv.key} if venv else {}),
-        },
     )
 
 

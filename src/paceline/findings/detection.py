@@ -1,26 +1,32 @@
-"""Looks for changes in the series that have new points, and keeps what it finds in the history."""
+"""Looks for changes in the series that have new points, and keeps what it finds in the history.
 
+A change that is found again is the finding it was before, though more points may have moved it a little. Findings whose
+brackets all share a stretch of history have one cause: they are an incident.
+"""
+
+import bisect
+import hashlib
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from paceline.findings.commits import Repository
-from paceline.findings.incidents import group
-from paceline.findings.matching import match
 from paceline.findings.segments import Change, Judge, Judged, column_key, describe, place_of_point
 from paceline.findings.suspects import Suspect, commit_suspects, environment_suspects
 from paceline.history import Store
 from paceline.history.findings import (
+    Place,
     SeriesKey,
     StoredFinding,
+    case_marks,
     finding_id,
     read_findings,
     read_marks,
     write_findings,
     write_marks,
 )
-from paceline.history.marks import case_marks
 from paceline.judge import select_discoveries
 
 FALSE_DISCOVERIES = 0.05
@@ -28,6 +34,13 @@ FALSE_DISCOVERIES = 0.05
 
 _DETECTOR = "1"
 """Changes when the detector does: then every series is looked at again."""
+
+Moment = tuple[int, int | str]
+"""A place in the order of commits, or in time; the two are not comparable."""
+Bracket = tuple[Moment, Moment]
+
+FARTHEST = 5
+"""Points by which a change may have moved and still be the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,3 +229,98 @@ class _Suspects:
         if good.source_hash != bad.source_hash and good.source_hash:
             found.append({"kind": "source", "before": good.source_hash, "after": bad.source_hash})
         return tuple(found)
+
+
+def group(findings: Iterable[StoredFinding], places: dict[str, int]) -> Iterator[StoredFinding]:
+    """The findings with their incidents; one that has an incident keeps it, the others join or begin one."""
+    shared: dict[str, Bracket] = {}
+    waiting: list[tuple[Bracket, StoredFinding]] = []
+    for finding in findings:
+        bracket = _bracket(finding, places)
+        if not finding.incident:
+            waiting.append((bracket, finding))
+            continue
+        known = shared.get(finding.incident, bracket)
+        # Members that were moved apart since: the incident is where the most recent one lies.
+        shared[finding.incident] = _shared(known, bracket) or bracket
+        yield finding
+    # The narrowest first: a case that runs once a week must not tie together what happened on different days.
+    for bracket, finding in sorted(waiting, key=lambda one: (_width(one[0]), one[0][1], one[1].id)):
+        incident = _joined(shared, bracket) or _new_incident(finding)
+        shared[incident] = _shared(shared.get(incident, bracket), bracket) or bracket
+        yield replace(finding, incident=incident)
+
+
+def _bracket(finding: StoredFinding, places: dict[str, int]) -> Bracket:
+    good, bad = finding.last_good, finding.first_bad
+    if good.revision in places and bad.revision in places and good.revision != bad.revision:
+        return (0, places[good.revision]), (0, places[bad.revision])
+    return _in_time(good), _in_time(bad)
+
+
+def _in_time(place: Place) -> Moment:
+    return 1, place.time
+
+
+def _width(bracket: Bracket) -> int:
+    (kind, begin), (_, end) = bracket
+    return int(end) - int(begin) if kind == 0 else 0
+
+
+def _shared(one: Bracket, other: Bracket) -> Bracket | None:
+    """The stretch that two brackets share: after the later of the last good points, up to the earlier first bad."""
+    if one[0][0] != other[0][0]:
+        return None
+    begin, end = max(one[0], other[0]), min(one[1], other[1])
+    return (begin, end) if begin < end else None
+
+
+def _joined(shared: dict[str, Bracket], bracket: Bracket) -> str | None:
+    return next((name for name, known in shared.items() if _shared(known, bracket)), None)
+
+
+def _new_incident(finding: StoredFinding) -> str:
+    return f"i{hashlib.sha256(finding.id.encode()).hexdigest()[:8]}"
+
+
+def match(
+    known: Sequence[StoredFinding], judged: Judged, changes: Sequence[Change]
+) -> dict[int, StoredFinding]:
+    """The known finding that each change is, by the change's index; the nearest ones find each other first."""
+    positions = {point.record_id: position for position, point in enumerate(judged.points)}
+    pairs = sorted(
+        (
+            (
+                abs(change.index - position),
+                not finding.said,
+                not finding.stands,
+                finding.id,
+                change.index,
+                finding,
+            )
+            for finding in known
+            if finding.epoch == judged.epoch
+            and (position := _position(finding, positions, judged)) is not None
+            for change in changes
+            if change.verdict == finding.verdict and abs(change.index - position) <= FARTHEST
+        ),
+        key=lambda pair: pair[:-1],
+    )
+    matched: dict[int, StoredFinding] = {}
+    taken: set[str] = set()
+    for *_, ident, index, finding in pairs:
+        if ident not in taken and index not in matched:
+            matched[index] = finding
+            taken.add(ident)
+    return matched
+
+
+def _position(finding: StoredFinding, positions: dict[str, int], judged: Judged) -> int | None:
+    """Where the finding lies among the points now; by its time if its record is gone."""
+    if finding.at_record in positions:
+        return positions[finding.at_record]
+    times = [point.time for point in judged.points]
+    is_ordered = all(a <= b for a, b in itertools.pairwise(times))
+    if not is_ordered or not times or finding.at_time < times[0]:
+        return None
+    return bisect.bisect_left(times, finding.at_time)

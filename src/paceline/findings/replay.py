@@ -4,8 +4,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from paceline.findings.detection import FALSE_DISCOVERIES
-from paceline.findings.matching import FARTHEST
+from paceline.findings.detection import FALSE_DISCOVERIES, FARTHEST
 from paceline.findings.segments import SMALLEST_EFFECT, Change, Judged, column_key, describe, ordered_points
 from paceline.history import Store
 from paceline.history.findings import SeriesKey, StoredFinding

@@ -1,16 +1,21 @@
-"""A series cut into the stretches between its changes: their levels, and how surely each change is placed."""
+"""A series cut into the stretches between its changes: their levels, and how surely each change is placed.
+
+The level that a metric has had so far is the baseline of requirements that are relative to it.
+"""
 
 import itertools
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from paceline.history.findings import Place, SeriesKey
+from paceline.history import Store
+from paceline.history.findings import Place, SeriesKey, StoredFinding
 from paceline.history.series import Column, Point, Series
 from paceline.judge import ChangePoint, change_points, compare
+from paceline.judge.requirements import Baseline
 from paceline.model import Direction, Verdict
 
 SMALLEST_EFFECT = 0.005
@@ -24,6 +29,12 @@ _FARTHEST = 4
 """How many points a change may be off its place."""
 _UNLIKELY = 2.0
 """Places whose likelihood is this much (as a logarithm) below the best are left out: a set of about 95 %."""
+_RECENT = 20
+"""Points that a level is taken from, if there are so many since the last change."""
+
+CaseKey = tuple[str, str, str, str]
+"""Key, variant and version of a case, and the class of machines."""
+Baselines = Mapping[CaseKey, Mapping[str, Baseline]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,3 +216,28 @@ def _reach(losses: Sequence[float]) -> int:
 def _noise(residuals: list[float]) -> float:
     """Their standard deviation, by the median: spikes do not count."""
     return 1.4826 * statistics.median(map(abs, residuals))
+
+
+def read_baselines(store: Store, wanted: Mapping[str, Iterable[str]], *, but: str) -> Baselines:
+    """The level of each of these metrics of these cases, without what the session named `but` measured."""
+    open_findings = [one for one in store.findings() if one.verdict == "worse" and one.state == "new"]
+    found: dict[CaseKey, dict[str, Baseline]] = {}
+    for key, metrics in wanted.items():
+        for series in store.iter_series(cases=[key], metrics=sorted(metrics), judged_only=True):
+            told = series_key(series)
+            # Asked for by the name in the suite, which may be an older one.
+            case = (key, told.variant, told.version, told.environment_class)
+            found.setdefault(case, {})[series.metric] = _baseline(series, told, open_findings, but)
+    return found
+
+
+def _baseline(series: Series, key: SeriesKey, open_findings: Iterable[StoredFinding], but: str) -> Baseline:
+    """The level before the first regression that nobody has answered yet, since the last change before that."""
+    points = [point for point in ordered_points(series.points, {}) if point.session != but]
+    good_until = min((one.last_good.time for one in open_findings if one.series == key), default="")
+    values = [point.value for point in points if not good_until or point.time <= good_until]
+    if not values:
+        return Baseline(level=0.0, results=0)
+    changes = change_points(values)
+    recent = values[changes[-1].index :] if changes else values
+    return Baseline(level=statistics.median(recent[-_RECENT:]), results=len(recent))

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from paceline.judge.bisection import Bisection as Bisection
     from paceline.judge.changes import ChangePoint as ChangePoint
+    from paceline.judge.changes import Detector as Detector
     from paceline.judge.changes import change_points as change_points
+    from paceline.judge.changes import change_points_of_many as change_points_of_many
     from paceline.judge.comparison import Comparison as Comparison
     from paceline.judge.comparison import compare as compare
-    from paceline.judge.detector import Detector as Detector
-    from paceline.judge.detector import change_points_of_many as change_points_of_many
     from paceline.judge.discoveries import select_discoveries as select_discoveries
     from paceline.judge.suspicion import Suspicion as Suspicion
     from paceline.judge.suspicion import suspect_tail as suspect_tail
@@ -25,8 +25,8 @@ _HOME = {
     "change_points": "changes",
     "Comparison": "comparison",
     "compare": "comparison",
-    "Detector": "detector",
-    "change_points_of_many": "detector",
+    "Detector": "changes",
+    "change_points_of_many": "changes",
     "select_discoveries": "discoveries",
     "Suspicion": "suspicion",
     "suspect_tail": "suspicion",

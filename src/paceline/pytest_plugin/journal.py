@@ -1,58 +1,55 @@
 """What was measured so far, on the disk, until the history has it: nothing is lost when pytest or a worker dies.
 
-A journal lies beside the database (`benchmark.db.<session>.jsonl`). Its first line tells of the session and where it
-ran; each further one of a test that started, of one that ended without a word, or holds a record. A run that ends well
-removes its journal. One that is left is taken in by the next run with the same database.
+A journal lies beside the database (`benchmark.db.<session>.jsonl`). Its first line has the session and where it ran;
+each further one has a test that started, one that ended without a record, or a record. A run that ends well removes its
+journal. One that is left is taken in by the next run with the same database.
 """
 
 import fcntl
+import glob
 import os
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from paceline.errors import PacelineError
 from paceline.history.urls import parse_target, without_password
-from paceline.record.codec import dump, load
+from paceline.model import Case, Record, Status
+from paceline.pytest_plugin.recording import names_of
+from paceline.record.codec import dump, from_json, load
 
 FORMAT = "paceline pytest journal"
 SUFFIX = ".jsonl"
+LOST = "the process ended while the test was running"
 
 
 class Journal:
     """Lines of one run of pytest, as far as a disk takes them, in a file that is locked by it."""
 
     def __init__(self, candidates: Iterable[Path], header: Mapping[str, Any]) -> None:
-        self.header = dump({"format": FORMAT, "schema": 1, **header})
         self.path: Path | None = None
         self._fd: int | None = None
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
         for path in candidates:
-            if self._open(path):
+            with suppress(OSError):
+                self._fd = os.open(path, flags, 0o644)
+                self.path = path
+                # Some network file systems have no locks; then nobody else looks there either.
+                with suppress(OSError):
+                    fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self.write(dump({"format": FORMAT, "schema": 1, **header}).decode())
+            if self._fd is not None:
                 break
 
-    def _open(self, path: Path) -> bool:
-        try:
-            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o644)
-        except OSError:
-            return False
-        with suppress(
-            OSError
-        ):  # Some network file systems have no locks; then nobody else looks there either.
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self.path, self._fd = path, fd
-        self._put(self.header)
-        return self._fd is not None
-
     def write(self, line: str) -> None:
-        self._put(line.encode())
-
-    def _put(self, line: bytes) -> None:
         """One system call a line, so that a kill leaves whole lines; a full disk ends the file, not the run."""
         if self._fd is not None:
             try:
-                os.write(self._fd, line + b"\n")
+                os.write(self._fd, line.encode() + b"\n")
             except OSError:
                 self.close()
 
@@ -77,11 +74,13 @@ def candidates(database: str, directory: Path, session_id: str) -> Iterator[Path
 def abandoned(database: str, directory: Path) -> Iterator[tuple[Path, dict[str, Any], list[str]]]:
     """Journals of runs that ended before this database had taken them in: path, header, lines."""
     for base in _bases(database, directory):
-        for path in sorted(base.parent.glob(f"{_literal(base.name)}.*{SUFFIX}")):
+        for path in sorted(base.parent.glob(f"{glob.escape(base.name)}.*{SUFFIX}")):
             if not _is_in_use(path):
                 with suppress(OSError, ValueError):
-                    header, lines = read(path)
-                    if header.get("database") == shown(database):
+                    first, *lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+                    header = load(first.encode())
+                    is_journal = isinstance(header, dict) and header.get("format") == FORMAT
+                    if is_journal and header.get("database") == shown(database):
                         yield path, header, lines
 
 
@@ -102,10 +101,6 @@ def _bases(database: str, directory: Path) -> Iterator[Path]:
     yield Path(tempfile.gettempdir(), f"paceline-{os.getuid()}-benchmark")
 
 
-def _literal(name: str) -> str:
-    return "".join(f"[{char}]" if char in "*?[" else char for char in name)
-
-
 def _is_in_use(path: Path) -> bool:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
@@ -122,10 +117,60 @@ def _is_in_use(path: Path) -> bool:
         os.close(fd)
 
 
-def read(path: Path) -> tuple[dict[str, Any], list[str]]:
-    """Header and lines of a journal; raises `ValueError` if it is none."""
-    first, *lines = path.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
-    header = load(first.encode())
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ValueError(f"{path} is no journal of a pytest run")
-    return header, lines
+def end_line(start: str, status: Status, reason: str, error: str) -> str:
+    """The line for a test that started with that line, and of which no record will come."""
+    name = _parsed(start)[1]["name"]
+    fields = {"name": name, "status": status.value, "reason": reason, "error": error}
+    return dump({"ended": fields}).decode()
+
+
+def records(lines: Iterable[str | Record]) -> Iterator[Record]:
+    """The records of a journal, numbered by attempt; a test that began and has no end was interrupted.
+
+    They name no session, environment or revision: those are their session's, and the history has them from it.
+    """
+    attempts: Counter[str] = Counter()
+    for record in _unnumbered(lines):
+        key = record.case.key
+        attempts[key] += 1
+        yield record if attempts[key] == 1 else replace(record, attempt=attempts[key])
+
+
+def _unnumbered(lines: Iterable[str | Record]) -> Iterator[Record]:
+    started: dict[str, Any] = {}
+    for line in lines:
+        data: Any
+        kind, data = ("record", line) if isinstance(line, Record) else _parsed(line)
+        if kind == "started":
+            started[data["name"]] = data
+        elif kind == "ended" and data["name"] in started:
+            start = started.pop(data["name"])
+            yield _unfinished(start, Status(data["status"]), data["reason"], data["error"])
+        elif kind == "record":
+            started.pop(data.case.name, None)
+            yield data
+    for start in started.values():
+        yield _unfinished(start, Status.INTERRUPTED, LOST)
+
+
+def _parsed(line: str) -> tuple[str, Any]:
+    """What a line is and holds; a torn one is nothing."""
+    try:
+        ((kind, data),) = load(line.encode()).items()
+    except (ValueError, AttributeError):
+        return "", None
+    return kind, from_json(data) if kind == "record" else data
+
+
+def _unfinished(data: Mapping[str, Any], status: Status, reason: str, error: str = "") -> Record:
+    case = Case(name=data["name"], entry=data["entry"], key=data["key"], params=data["params"])
+    details = {**names_of(case, data["test_name"]), "setup_outcome": data["setup_outcome"], "error": error}
+    return Record(
+        session="",
+        case=case,
+        attempt=1,
+        status=status,
+        reason=reason,
+        started_at=data["started_at"],
+        details={name: value for name, value in details.items() if value},
+    )

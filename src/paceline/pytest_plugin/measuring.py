@@ -3,22 +3,17 @@
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from time import perf_counter_ns, time
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 if TYPE_CHECKING:
     from paceline.model import Case
+    from paceline.pytest_plugin.profiles import Profiling
 
 R = TypeVar("R")
 
 NS = 1e-9
-
-
-class Profiling(Protocol):
-    """What the pass under profilers does around a region."""
-
-    def around(self, client: Any | None) -> AbstractContextManager[None]: ...
 
 
 class Measured:
@@ -119,7 +114,7 @@ class Region:
 class ProfiledRegion:
     """The same in the pass under profilers, where time is not taken."""
 
-    def __init__(self, profiling: Profiling) -> None:
+    def __init__(self, profiling: "Profiling") -> None:
         self._profiling = profiling
         self._open: list[AbstractContextManager[None]] = []
 

@@ -1,19 +1,21 @@
-"""A test that ran becomes a record, which travels to the process that keeps it on the report of its teardown."""
+"""A test that ran becomes a record, which travels to the process that stores it on the report of its teardown."""
 
+import numbers
 import os
-from collections.abc import Generator, Mapping
+import statistics
+from collections.abc import Generator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
+from time import perf_counter_ns
 from typing import Any
 
 import pytest
 
-from paceline.model import Case, Record, Status
+from paceline.metrics import describe
+from paceline.model import Case, Measurement, Metric, Record, Status
+from paceline.pytest_plugin import asks_for_ours
 from paceline.pytest_plugin.cases import case_of, forget_sources, source_of
-from paceline.pytest_plugin.fixtures import asks_for_ours
-from paceline.pytest_plugin.measurements import is_metric, measurements_of
-from paceline.pytest_plugin.measuring import MEASURED, STAGES, Measured, Stage
-from paceline.pytest_plugin.outcomes import error_of, outcome_of
+from paceline.pytest_plugin.measuring import MEASURED, NS, STAGES, Measured, Stage
 from paceline.record.codec import dump, dump_plain, to_json
 from paceline.record.masking import mask_record
 from paceline.record.redact import Redactor, secret_values
@@ -24,8 +26,34 @@ LINE = "paceline_line"
 RECORD = "paceline_record"
 """That of a report which does not leave this process, and so may carry the record itself."""
 
+PHASES = ("setup", "call", "teardown")
+LONGEST_ERROR = 20_000
+
+TIMER_MARGIN = 100
+"""Rounds shorter than this many times the timer's own cost get a warning."""
+
 # What the fields are called in a record that the rows of a test run had under these names.
 _DETAIL_NAMES = {"start": "started", "end": "ended"}
+_LOWER_BYTES, _LOWER_S = ("bytes", "lower"), ("s", "lower")
+_OWN_METRICS: Mapping[str, tuple[str, Any]] = {
+    "duration": _LOWER_S,
+    "average_memory": _LOWER_BYTES,
+    "peak_memory": _LOWER_BYTES,
+    "peak_memory_sampled": _LOWER_BYTES,
+    "compute_time": _LOWER_S,
+    "compute_cpu_time": _LOWER_S,
+    "disk_spill_time": _LOWER_S,
+    "serializing_time": _LOWER_S,
+    "transfer_time": _LOWER_S,
+    "shuffle_disk_time": _LOWER_S,
+    "disk_spill_bytes": _LOWER_BYTES,
+    "scheduler_cpu_avg": ("cores", "lower"),
+    "scheduler_memory_max": _LOWER_BYTES,
+    "worker_max_tick": _LOWER_S,
+    "scheduler_max_tick": _LOWER_S,
+}
+# Attributes that say which, not how much.
+_LABELS = frozenset({"cluster_id", "session_id", "id"})
 
 
 class Recorder:
@@ -48,7 +76,10 @@ class Recorder:
         self, item: pytest.Item, call: pytest.CallInfo[None]
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         report = yield
-        measured = _measured_of(item, report)
+        measured = item.stash.get(MEASURED, None)
+        if measured is None and report.when == "setup" and report.failed and asks_for_ours(item):
+            # A fixture before ours failed; that a benchmark could not begin is worth a record.
+            measured = item.stash[MEASURED] = Measured()
         if measured is None:
             return report
         measured.reports[report.when or ""] = report
@@ -56,7 +87,21 @@ class Recorder:
             return report
         if report.when == "setup":
             measured.case = case_of(item, self._redactor)
-            self._send(report, {"started": _started(measured.case, item, report)})
+            # All that is needed to make a record of the test if nothing more is heard of it.
+            case = measured.case
+            started = {
+                "name": case.name,
+                "entry": case.entry,
+                "key": case.key,
+                "params": dict(case.params),
+                "test_name": item.name,
+                "setup_outcome": report.outcome,
+                "started_at": _iso(report.start),
+            }
+            line = dump_plain({"started": started})
+            if self._redactor.finds(line):
+                line = dump({"started": started}, redactor=self._redactor)
+            setattr(report, LINE, line.decode())
         elif report.when == "teardown":
             del item.stash[MEASURED]  # One that is run again measures anew.
             self._send_record(report, self._record(item, measured))
@@ -71,7 +116,7 @@ class Recorder:
         if measured.is_empty and status is Status.PASSED:
             measured.warn("nothing was measured: the test asks for a benchmark fixture and does not use it")
         timings_s = {when: report.duration for when, report in measured.reports.items()}
-        metrics = measurements_of(measured)
+        metrics = measurements_of(measured)  # It may warn.
         return Record(
             session="",
             case=case,
@@ -111,38 +156,15 @@ class Recorder:
         if not self._worker:
             setattr(report, RECORD, record)
 
-    def _send(self, report: pytest.TestReport, data: Mapping[str, Any]) -> None:
-        line = dump_plain(data)
-        if self._redactor.finds(line):
-            line = dump(data, redactor=self._redactor)
-        setattr(report, LINE, line.decode())
-
-
-def _measured_of(item: pytest.Item, report: pytest.TestReport) -> Measured | None:
-    found = item.stash.get(MEASURED, None)
-    if found is None and report.when == "setup" and report.failed and asks_for_ours(item):
-        # A fixture before ours failed; that a benchmark could not begin is worth a record.
-        found = item.stash[MEASURED] = Measured()
-    return found
-
-
-def _started(case: Case, item: pytest.Item, report: pytest.TestReport) -> dict[str, Any]:
-    """What is needed to make a record of the test if nothing more is heard of it."""
-    return {
-        "name": case.name,
-        "entry": case.entry,
-        "key": case.key,
-        "params": dict(case.params),
-        "test_name": item.name,
-        "setup_outcome": report.outcome,
-        "started_at": _iso(report.start),
-    }
-
 
 def names_of(case: Case, test_name: str) -> dict[str, Any]:
     path, _, _ = case.name.partition("::")
     original = case.entry.rpartition("::")[2]
     return {"nodeid": case.name, "path": path, "test_name": test_name, "original_name": original}
+
+
+def _is_nothing(value: object) -> bool:
+    return value is None or (isinstance(value, str) and not value)
 
 
 def _iso(seconds: float) -> str:
@@ -156,5 +178,79 @@ def _whole_second(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
-def _is_nothing(value: object) -> bool:
-    return value is None or (isinstance(value, str) and not value)
+def outcome_of(reports: Mapping[str, pytest.TestReport]) -> tuple[Status, str]:
+    """Failed if one of its phases did; skipped if one was; the reason says which phase and why."""
+    for when in PHASES:
+        report = reports.get(when)
+        if report is not None and report.failed:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            text = crash.message if crash is not None else report.longreprtext.strip().rpartition("\n")[2]
+            return Status.FAILED, f"{when}: {str(text).partition(chr(10))[0][:500]}"
+    for report in reports.values():
+        if report.skipped:
+            xfail = getattr(report, "wasxfail", None)
+            if xfail is not None:
+                return Status.SKIPPED, f"failed as expected: {xfail}"
+            why = report.longrepr[2] if isinstance(report.longrepr, tuple) else "skipped"
+            return Status.SKIPPED, str(why).removeprefix("Skipped: ")
+    return Status.PASSED, ""
+
+
+def error_of(reports: Mapping[str, pytest.TestReport]) -> str:
+    """What pytest says of each phase that failed, without the middle if it is very long."""
+    text = "\n\n".join(report.longreprtext for report in reports.values() if report.failed)
+    if len(text) <= LONGEST_ERROR:
+        return text
+    half = LONGEST_ERROR // 2
+    return f"{text[:half]}\n… {len(text) - LONGEST_ERROR:,} characters …\n{text[-half:]}"
+
+
+def measurements_of(measured: Measured) -> dict[str, Measurement]:
+    """All metrics with their samples; what a fixture of the user's sets wins."""
+    found = {name: _measurement(name, (value,)) for name, value in measured.metrics.items()}
+    if measured.regions:
+        found["duration"] = _measurement("duration", measured.regions)
+    prefix = "bench_duration" if measured.regions else "duration"
+    for number, samples in enumerate(filter(None, measured.rounds), start=1):
+        name = prefix if number == 1 else f"{prefix}_{number}"
+        found[name] = _measurement(name, samples, metric=describe("duration"))
+        if min(samples) < TIMER_MARGIN * timer_cost_s():
+            measured.warn(
+                f"{name}: a round is so short that the timer's own {timer_cost_s() * 1e9:.0f} ns count; "
+                "let the function do its work many times"
+            )
+    for name, value in measured.values.items():
+        if is_metric(name, value):
+            found[name] = _measurement(name, value if isinstance(value, list | tuple) else (value,))
+    return found
+
+
+def is_metric(name: str, value: object) -> bool:
+    if name in _LABELS:
+        return False
+    many = value if isinstance(value, list | tuple) and value else (value,)
+    return all(isinstance(one, numbers.Real) and not isinstance(one, bool) for one in many)
+
+
+def _measurement(name: str, samples: Sequence[Any], metric: Metric | None = None) -> Measurement:
+    known = metric or describe(name)
+    unit, direction = _OWN_METRICS.get(name, (known.unit, known.direction))
+    plain = tuple(_number(value) for value in samples)
+    value = plain[0] if len(plain) == 1 else statistics.median(map(float, samples))
+    return Measurement(value=value, unit=unit, direction=direction, samples=plain)
+
+
+def _number(value: Any) -> int | float:
+    if type(value) is float or type(value) is int:
+        return value
+    return int(value) if isinstance(value, numbers.Integral) else float(value)
+
+
+@lru_cache(maxsize=1)
+def timer_cost_s() -> float:
+    """What reading the clock twice costs."""
+    readings = []
+    for _ in range(50):
+        started_ns = perf_counter_ns()
+        readings.append(perf_counter_ns() - started_ns)
+    return statistics.median(readings) * NS

@@ -1,5 +1,9 @@
 """The frame of a page that stands alone."""
 
+from html import escape
+
+from paceline.report.format import visible
+
 
 def open_page(title: str, style: str) -> str:
     """All up to the page's body; nothing is loaded and nothing runs, whatever a name in the data may hold.
@@ -16,3 +20,8 @@ def open_page(title: str, style: str) -> str:
 
 
 CLOSE_PAGE = "</body>\n</html>"
+
+
+def in_html(text: str) -> str:
+    """Foreign text, safe in a page."""
+    return escape(visible(text))

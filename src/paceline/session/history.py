@@ -14,7 +14,7 @@ from paceline.record.environment import Environment
 from paceline.record.repository import git_of_suite
 
 if TYPE_CHECKING:
-    from paceline.findings.baselines import Baselines
+    from paceline.findings.segments import Baselines
     from paceline.history import Store
 
 
@@ -106,7 +106,7 @@ def read_levels(plan: Plan, url: str | None, environment: Environment) -> Levels
     target = parse_target(url)
     if target.path is not None and not target.path.exists():
         return levels
-    from paceline.findings.baselines import read_baselines  # brings numpy and SQLAlchemy
+    from paceline.findings.segments import read_baselines  # brings numpy and SQLAlchemy
     from paceline.history import open_store
     from paceline.history.store.database import driver_errors
 

@@ -11,8 +11,7 @@ from paceline.record.layout import OUTBOX
 from paceline.record.masking import mask_plan
 from paceline.record.redact import Redactor
 from paceline.sinks.outbox import Outbox, read_plan, sink_dir, sink_names
-from paceline.sinks.sending import Sent, send
-from paceline.sinks.specs import IncompleteSpec, keep_spec, read_spec
+from paceline.sinks.sending import IncompleteSpec, Sent, keep_spec, read_spec, send
 
 
 def send_session(

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from paceline.model import Case, Plan, Record, Report
@@ -21,6 +22,12 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 _STATE = "state.json"
+
+_DEADLINE_SHARE = 0.6
+"""Of the call's time: the rest is for the request that is under way when it has passed."""
+
+_LONGEST_CALL_S = 15.0
+"""Half of what the end of a session waits for a sink by default."""
 
 
 class Undeliverable(Exception):
@@ -139,3 +146,15 @@ class Sink:
 
     def end(self) -> None:
         """This process is about to end, whatever is still waiting; let go of what it holds."""
+
+
+class Deadline:
+    """Ends a long call before it is ended from outside; whatever was noted on the way is not done again."""
+
+    def __init__(self, timeout_s: float) -> None:
+        self._end_s = monotonic() + min(timeout_s * _DEADLINE_SHARE, _LONGEST_CALL_S)
+
+    def check(self, what: str) -> None:
+        """Raise `GoOn` if the time has passed."""
+        if monotonic() >= self._end_s:
+            raise GoOn(f"{what}: more to send")

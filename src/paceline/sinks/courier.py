@@ -20,11 +20,20 @@ from paceline.errors import PacelineError
 from paceline.record import codec
 from paceline.record.redact import Redactor, secret_values
 from paceline.sinks import GoOn, Sink, SinkContext, TryLater, Undeliverable
-from paceline.sinks.choice import Choice
-from paceline.sinks.ledger import Ledger
+from paceline.sinks.ledger import Choice, Ledger
 from paceline.sinks.legacy import adapt
-from paceline.sinks.letter import ALL_DELIVERED, BUSY, GAVE_UP, NO_MEMORY, OFF, Letter
-from paceline.sinks.outbox import JOURNAL, Call, Tail, read_plan
+from paceline.sinks.outbox import (
+    ALL_DELIVERED,
+    BUSY,
+    GAVE_UP,
+    JOURNAL,
+    NO_MEMORY,
+    OFF,
+    Call,
+    Letter,
+    Tail,
+    read_plan,
+)
 
 LOCK, OUTPUT, BUSY_SINCE, STATE = "lock", "output.log", "busy", "state"
 OUTPUT_LIMIT_BYTES = 1 << 20

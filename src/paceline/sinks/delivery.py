@@ -13,8 +13,7 @@ from time import monotonic, sleep, time
 from paceline.children import boot_code, python_command
 from paceline.model import SinkSpec
 from paceline.sinks.ledger import Ledger
-from paceline.sinks.letter import BUSY, ENDS, OFF, Letter
-from paceline.sinks.outbox import LEDGER, Tail, sink_dir
+from paceline.sinks.outbox import BUSY, ENDS, LEDGER, OFF, Letter, Tail, sink_dir
 
 Note = Callable[[str], None]
 

@@ -15,8 +15,7 @@ from paceline.record.redact import Redactor
 from paceline.sinks.delivery import Delivery, Note, Post, wait_for
 from paceline.sinks.ledger import standing
 from paceline.sinks.outbox import Outbox, read_plan, sink_dir
-from paceline.sinks.sending import deliver_older, still_waiting
-from paceline.sinks.specs import keep_spec
+from paceline.sinks.sending import deliver_older, keep_spec, still_waiting
 
 _SAYINGS_EVERY_S = 1.0
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

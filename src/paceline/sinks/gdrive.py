@@ -14,12 +14,10 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 from paceline.model import Report
 from paceline.record.atomic import is_temporary
 from paceline.record.layout import LOCK, OUTBOX, RESERVE, SENT
-from paceline.sinks import Sink, SinkContext, TryLater, Undeliverable
-from paceline.sinks.deadline import Deadline
-from paceline.sinks.gdrive_api import UNIT_BYTES, DriveApi, received, refuse
-from paceline.sinks.google_account import ServiceAccount
+from paceline.sinks import Deadline, Sink, SinkContext, TryLater, Undeliverable
+from paceline.sinks.gdrive_api import UNIT_BYTES, DriveApi, ServiceAccount, received, refuse
 from paceline.sinks.http import Answer, retry_after_s
-from paceline.sinks.notebook import Notebook
+from paceline.sinks.ledger import Notebook
 
 SCOPE = "https://www.googleapis.com/auth/drive"
 _MOST_FAULTS = 4

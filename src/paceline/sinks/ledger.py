@@ -1,16 +1,89 @@
-"""What one sink has got: a line for each call that was delivered, and for each that failed."""
+"""What one sink is to get and has got: the records it wants, a line for each call that was made, and its notes.
+
+The files are append-only: a crash can only make them shorter by their last line.
+"""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from paceline.model import Case, Status
 from paceline.record.atomic import write_all
 from paceline.record.codec import dump
 from paceline.record.events import end_torn_line, read_events, utc_now
-from paceline.sinks.choice import Choice
 from paceline.sinks.outbox import JOURNAL, LEDGER, Call, StoredPlan, read_calls
+
+FAILURES, REGRESSIONS = "failures", "regressions"
+_TAG = "tag:"
+
+NOTEBOOK = "notebook.jsonl"
+
+
+class Choice:
+    """Picks from a journal, call by call; where `only` is given and nothing fits it, a sink hears nothing at all."""
+
+    def __init__(self, only: Sequence[str], find_case: Callable[[str], Case | None]) -> None:
+        self._only = tuple(only)
+        self._find_case = find_case
+        self._worse: frozenset[str] = frozenset()
+        self._open: list[Call] = []
+        self._held: list[Call] = []
+
+    def feed(self, call: Call) -> list[Call]:
+        """What a sink is to get now that this call is in the journal."""
+        if call.kind == "open":
+            self._open.append(call)
+            return [] if self._only else self._opened([])
+        if call.kind == "record":
+            self._held.append(call)
+            # Findings come after the last record.
+            return [] if REGRESSIONS in self._only else self._opened(self._fitting())
+        return self._closed(call) if call.kind == "close" else []
+
+    def _closed(self, call: Call) -> list[Call]:
+        findings = call.data.get("findings", ())
+        self._worse = frozenset(str(one.get("case")) for one in findings if one.get("verdict") == "worse")
+        records = self._fitting()
+        is_told = records or not self._open or self._wants_end(call.data)
+        return self._opened([*records, call]) if is_told else []
+
+    def _opened(self, calls: list[Call]) -> list[Call]:
+        """The calls, after the session's opening if that was held back."""
+        if not calls and self._only:
+            return []
+        opening, self._open = self._open, []
+        return [*opening, *calls]
+
+    def _fitting(self) -> list[Call]:
+        chosen = [call for call in self._held if self._wants(call.data)]
+        is_final = REGRESSIONS not in self._only
+        self._held = [] if is_final else [call for call in self._held if call not in chosen]
+        return chosen
+
+    def _wants(self, data: Mapping[str, Any]) -> bool:
+        return not self._only or any(self._fits(one, data) for one in self._only)
+
+    def _wants_end(self, data: Mapping[str, Any]) -> bool:
+        """Whether the session's end alone, without any record that fits, is to be told."""
+        if not self._only:
+            return True
+        if FAILURES in self._only and (data.get("interrupted") or data.get("unfinished")):
+            return True
+        return REGRESSIONS in self._only and bool(self._worse)
+
+    def _fits(self, one: str, data: Mapping[str, Any]) -> bool:
+        name = str(data["case"])
+        case = self._find_case(name)
+        if one == FAILURES:
+            return not Status(data["status"]).ok
+        if one == REGRESSIONS:
+            return name in self._worse or (case is not None and case.key in self._worse)
+        if one.startswith(_TAG):
+            return case is not None and one.removeprefix(_TAG) in case.tags
+        return name == one or fnmatchcase(name, one) or (case is not None and case.entry == one)
 
 
 @dataclass(slots=True)
@@ -91,3 +164,34 @@ def wanted_calls(calls: Iterable[Call], only: tuple[str, ...], stored: StoredPla
     choice = Choice(only, stored.cases.get)
     for call in calls:
         yield from choice.feed(call)
+
+
+class Notebook:
+    """Facts by key; each is on the disk when `put` returns, and the last one counts."""
+
+    def __init__(self, state_dir: Path) -> None:
+        state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        self._path = state_dir / NOTEBOOK
+        self._facts = {str(fact["key"]): fact for fact in read_events(self._path) if "key" in fact}
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """The fact noted last under this key."""
+        return self._facts.get(key)
+
+    def put(self, key: str, **fact: Any) -> dict[str, Any]:
+        """Note a fact in place of the earlier one."""
+        noted = {**fact, "key": key}
+        # For the owner's eyes: the address of an upload under way lets its holder write to it.
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            end_torn_line(fd)
+            write_all(fd, dump(noted) + b"\n")
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        self._facts[key] = noted
+        return noted
+
+    def under(self, prefix: str) -> Mapping[str, dict[str, Any]]:
+        """All facts whose key begins so, by the rest of it."""
+        return {key[len(prefix) :]: fact for key, fact in self._facts.items() if key.startswith(prefix)}

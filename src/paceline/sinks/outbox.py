@@ -18,7 +18,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from paceline.model import Case, Finding, Plan, Record, Report, Status
+from paceline.model import Case, Finding, Plan, Record, Report, SinkSpec, Status
 from paceline.record import codec
 from paceline.record.atomic import write_all, write_atomic
 from paceline.record.directory import SessionDir
@@ -28,6 +28,10 @@ from paceline.record.layout import OUTBOX, RECORD, entry_path, names_in, safe_na
 SESSION, JOURNAL, LEDGER, SPEC = "session.json", "journal.jsonl", "ledger.jsonl", "spec.json"
 _PLAN = TypeAdapter(Plan)
 _FINDINGS = TypeAdapter(tuple[Finding, ...])
+
+ALL_DELIVERED, GAVE_UP, OFF, BUSY, NO_MEMORY = 0, 3, 4, 5, 6
+ENDS = frozenset({ALL_DELIVERED, GAVE_UP, OFF, BUSY, NO_MEMORY})
+"""How a courier ends; any other way is a crash."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,3 +244,29 @@ def waiting_sessions(results_dir: Path) -> list[Path]:
         (results_dir / name for name in found if (results_dir / name / OUTBOX / SESSION).is_file()),
         key=lambda path: ((marks / path.name).stat().st_mtime, path.name),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Letter:
+    """Which sink of which session, the values to mask, and how long the session's end will wait."""
+
+    session_dir: Path
+    spec: SinkSpec
+    secrets: Sequence[str]
+    wait_s: float
+    is_beside_run: bool
+    sys_path: Sequence[str]
+
+    @property
+    def directory(self) -> Path:
+        return sink_dir(self.session_dir, self.spec.name)
+
+    def pack(self) -> bytes:
+        return _LETTER.dump_json(self)
+
+    @classmethod
+    def unpack(cls, data: bytes) -> "Letter":
+        return _LETTER.validate_python(json.loads(data))
+
+
+_LETTER = TypeAdapter(Letter)

@@ -1,7 +1,10 @@
 """Prometheus: the session's numbers as a text file for the node exporter, or pushed to a gateway."""
 
 import base64
-from collections.abc import Iterator
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
@@ -13,9 +16,11 @@ from paceline.model import Record, Report, Scalar
 from paceline.record.atomic import write_atomic
 from paceline.sinks import Sink, SinkContext, Undeliverable
 from paceline.sinks.http import request
-from paceline.sinks.prometheus_text import CONTENT_TYPE, LABEL_NAME, Family, format_families
 
 _OWN_LABELS = frozenset({"case", "metric", "unit", "status", "verdict", "job"})
+
+LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class PrometheusOptions(BaseModel):
@@ -98,6 +103,18 @@ def _group_part(name: str, value: str) -> str:
     return f"{name}@base64/{encoded}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """A metric of Prometheus: a name, what it means, and its samples by label."""
+
+    name: str
+    meaning: str
+    samples: list[tuple[Mapping[str, str], float]] = field(default_factory=list)
+
+    def add(self, value: float, **labels: str) -> None:
+        self.samples.append((labels, value))
+
+
 def make_families(report: Report) -> Iterator[Family]:
     """The families of a session; data set-ups are no benchmarks and have none."""
     values = Family(name="paceline_metric", meaning="A metric's value in the latest session.")
@@ -143,3 +160,41 @@ def _single(name: str, meaning: str, value: float) -> Family:
     family = Family(name=name, meaning=meaning)
     family.add(value)
     return family
+
+
+def format_families(families: Iterable[Family], labels: Mapping[str, str]) -> bytes:
+    """The page; `labels` go on every sample."""
+    return "".join(f"{line}\n" for family in families for line in _lines(family, labels)).encode(
+        "utf-8", "replace"
+    )
+
+
+def _lines(family: Family, common: Mapping[str, str]) -> Iterator[str]:
+    if not family.samples:
+        return
+    yield f"# HELP {family.name} {escape_help(family.meaning)}"
+    yield f"# TYPE {family.name} gauge"
+    for labels, value in family.samples:
+        written = ",".join(f'{name}="{escape_label(text)}"' for name, text in {**common, **labels}.items())
+        yield (
+            f"{family.name}{{{written}}} {format_value(value)}"
+            if written
+            else f"{family.name} {format_value(value)}"
+        )
+
+
+def escape_label(text: str) -> str:
+    """A label's value: backslash, quote and line feed are written with a backslash."""
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def escape_help(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n")
+
+
+def format_value(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    return repr(float(value))

@@ -11,21 +11,23 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from paceline.model import Case, Plan, Record, Report, Status
 from paceline.report.markdown import output_tail
-from paceline.sinks import Sink, SinkContext
+from paceline.sinks import Deadline, Sink, SinkContext
 from paceline.sinks.chart import draw_png
-from paceline.sinks.deadline import Deadline
 from paceline.sinks.digest import Change, make_digest, report_link
 from paceline.sinks.http import post_json
-from paceline.sinks.notebook import Notebook
+from paceline.sinks.ledger import Notebook
 from paceline.sinks.slack_api import TOO_LARGE, SlackApi, SlackRefusal
-from paceline.sinks.slack_messages import (
+from paceline.sinks.slack_text import (
+    Block,
     Progress,
     change_blocks,
+    fallback,
+    pack,
     progress_blocks,
     record_blocks,
     report_blocks,
+    sections,
 )
-from paceline.sinks.slack_text import Block, fallback, pack, sections
 
 LIVE_INTERVAL_S = 3.0
 """How often the session's message is changed at most; Slack allows some fifty changes a minute."""

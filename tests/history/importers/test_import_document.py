@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import HistoryError
-from paceline.history.importers import document, files
-from paceline.history.importers.document import Value, parse, read_json
-from paceline.history.importers.files import read_bytes
+from paceline.history.importers import document
+from paceline.history.importers.document import Value, parse, read_bytes, read_json
 
 
 def fault(path: Path) -> str:
@@ -50,7 +49,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_huge_file_is_refused_packed_or_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "MAX_BYTES", 1 << 20)
+    monkeypatch.setattr(document, "MAX_BYTES", 1 << 20)
     large, packed = tmp_path / "large.json", tmp_path / "packed.json"
     large.write_bytes(b" " * (1 << 20) + b"1")
     packed.write_bytes(gzip.compress(b" " * (1 << 20) + b"1"))

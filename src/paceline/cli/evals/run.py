@@ -17,7 +17,7 @@ from paceline.model import Case, Plan, Record, Report, Status
 from paceline.report.format import aligned, clock, duration, measured, visible
 
 if TYPE_CHECKING:
-    from paceline.evals.progress import ExecutionProgress
+    from paceline.evals.results import ExecutionProgress
     from paceline.session.request import Request
 
 _REFRESHES_A_SECOND = 4

@@ -13,11 +13,10 @@ from threading import Thread
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from paceline.curate.collector import Sweeper, collector_paused
 from paceline.curate.errors import PipelineError, WorkerLost
 from paceline.curate.stage import Stage
 from paceline.curate.task import Outcome, Task, Unit
-from paceline.curate.work import plan_units, run_unit, set_up
+from paceline.curate.work import Sweeper, collector_paused, plan_units, run_unit, set_up
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

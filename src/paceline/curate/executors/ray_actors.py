@@ -7,10 +7,9 @@ from typing import Any
 
 from paceline.curate.errors import PipelineError, WorkerLost
 from paceline.curate.executors.ray_session import ray_session
-from paceline.curate.executors.remote_work import UnitRunner
 from paceline.curate.stage import Stage
 from paceline.curate.task import Outcome, Task, Unit
-from paceline.curate.work import plan_units
+from paceline.curate.work import UnitRunner, plan_units
 
 UNITS_PER_ACTOR = 2
 # A node that dies takes several actors with it, and a unit may move to another that is dying too.

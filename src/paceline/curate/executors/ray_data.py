@@ -8,10 +8,9 @@ from uuid import uuid4
 
 from paceline.curate.errors import PipelineError, WorkerLost
 from paceline.curate.executors.ray_session import ray_session
-from paceline.curate.executors.remote_work import Reply, runner_for
 from paceline.curate.stage import Stage
 from paceline.curate.task import Outcome, Task, Unit
-from paceline.curate.work import plan_units
+from paceline.curate.work import Reply, plan_units, runner_for
 from paceline.errors import needs_extra
 
 # A node that dies takes several units with it, and they may move to another that is dying too.

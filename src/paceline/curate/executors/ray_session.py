@@ -1,9 +1,19 @@
-"""A connection to Ray for one run: to the cluster of `RAY_ADDRESS`, or a private one on loopback."""
+"""A connection to Ray for one run: to the cluster of `RAY_ADDRESS`, or a private one on loopback.
 
+A private cluster has a directory of its own, gone after the run, also after a driver that was killed. Ray keeps the
+first token it reads for the life of a process, in its C++ part, and so the mode of authentication: a process that meets
+several clusters must make it forget, or it knocks at the second with the token of the first.
+"""
+
+import fcntl
 import logging
 import os
+import secrets
+import shutil
+import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
@@ -11,13 +21,16 @@ from pathlib import Path
 from typing import Any
 
 from paceline.curate.errors import PipelineError
-from paceline.curate.executors.ray_auth import forget_token, token_environment
-from paceline.curate.executors.ray_home import cluster_home
 from paceline.errors import needs_extra
 
 # Units are small and results smaller; the default of Ray would be a third of the machine's memory.
 OBJECT_STORE_BYTES = 256 * 1_048_576
 KNOCK_TIMEOUT_S = 10.0
+
+# Sockets in it must have short names, so not under a long TMPDIR.
+PARENT = Path("/tmp")  # noqa: S108 - each is made for its owner alone
+PREFIX = "paceline-ray-"
+_LOCK = "lock"
 
 
 def import_ray() -> Any:
@@ -152,3 +165,63 @@ def _set(values: Mapping[str, str | None]) -> None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+
+
+def token_environment(home: Path, mode: str) -> dict[str, str]:
+    """A new token in `home`, and the variables that lead to it; nothing where authentication is off."""
+    if mode != "token":
+        return {}
+    token = home / "token"
+    token.touch(mode=0o600)
+    token.write_text(secrets.token_hex(32))
+    return {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token)}
+
+
+def forget_token() -> None:
+    """Have Ray read mode and token again from the environment when they are next needed."""
+    if "ray" not in sys.modules:
+        return
+    core = import_module("ray._raylet")
+    if hasattr(core, "AuthenticationTokenLoader"):
+        # The mode first: else a thread that is still at work asks for a token that is gone, which ends the process.
+        core.Config.initialize("")
+        core.AuthenticationTokenLoader.instance().reset_cache()
+
+
+@contextmanager
+def cluster_home() -> Iterator[Path]:
+    """A new directory that is locked while this process lives; what dead ones left is taken away first."""
+    for stale in PARENT.glob(f"{PREFIX}*"):
+        _sweep(stale)
+    home = Path(tempfile.mkdtemp(prefix=PREFIX, dir=PARENT))
+    with (home / f".{_LOCK}").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        # Under this name it is never seen unlocked while its owner lives.
+        (home / f".{_LOCK}").rename(home / _LOCK)
+        try:
+            yield home
+        finally:
+            end_processes(home)
+            shutil.rmtree(home, ignore_errors=True)
+
+
+def _sweep(home: Path) -> None:
+    """End and remove a cluster whose driver is gone; a lock that can be had says so, also across containers."""
+    try:
+        with (home / _LOCK).open("r+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            end_processes(home)
+            shutil.rmtree(home, ignore_errors=True)
+    except OSError:  # in use, somebody else's, or just being made
+        return
+
+
+def end_processes(home: Path) -> None:
+    """Kill what is left of the cluster that lived in `home`: some of Xenna's actors never notice that it is gone."""
+    mark = os.fsencode(f"RAY_TMPDIR={home}")
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (process / "environ").read_bytes().split(b"\0"):
+                os.kill(int(process.name), signal.SIGKILL)
+        except OSError:  # gone meanwhile, or somebody else's
+            continue

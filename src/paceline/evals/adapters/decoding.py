@@ -1,10 +1,12 @@
-"""Which token comes next, and when an answer ends."""
+"""A prompt as tokens, which token comes next, when an answer ends, and how likely given answers are."""
 
-from collections.abc import Collection, Mapping, Sequence
+import copy
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from paceline.errors import PacelineError
+from paceline.evals.interfaces import Sample
 
 KNOWN = frozenset(
     {
@@ -22,6 +24,50 @@ KNOWN = frozenset(
     }
 )
 _DEFAULT_NEW_TOKENS = 256
+
+Forward = Callable[[Any, Any, Any, int], Any]
+"""(ids, mask, cache, how many last places) → their scores of all tokens."""
+
+Tail = tuple[Sequence[int], Sequence[int]]
+"""The tokens that lead to a continuation, and its own."""
+
+
+def split_prompt(
+    tokenizer: Any, sample: Sample, *, chat: bool, options: Mapping[str, Any]
+) -> tuple[str, str]:
+    """What comes before the question, context included, and the question with all after it."""
+    if not chat:
+        return sample.context, sample.question + sample.answer_prefix
+    mark = _mark(sample)
+    messages = [{"role": "user", "content": f"{sample.context}{mark}{sample.question}"}]
+    text = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **options)
+    before, found, after = text.partition(mark)
+    if not found or mark in after:
+        raise PacelineError(
+            "the model's chat template does not hand on a message as it is; use chat_template: false"
+        )
+    return before, after + sample.answer_prefix
+
+
+def _mark(sample: Sample) -> str:
+    """Letters that occur in neither text."""
+    number = 0
+    while (mark := f"<<question {number}>>") in sample.context or mark in sample.question:
+        number += 1
+    return mark
+
+
+def cut_middle(ids: Sequence[int], most: int) -> list[int]:
+    """At most so many tokens: the first half of them and the last, as LongBench shortens what is too long."""
+    if len(ids) <= most:
+        return list(ids)
+    if most < 1:
+        raise PacelineError(
+            "no token of the context is left: raise max_context_length or lower max_new_tokens"
+        )
+    head = (most + 1) // 2
+    tail = most - head
+    return [*ids[:head], *(ids[-tail:] if tail else ())]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,3 +158,23 @@ def cut_at(text: str, stops: Collection[str]) -> str | None:
     """The text before the first stop in it; None if there is none."""
     places = [place for stop in stops if (place := text.find(stop)) >= 0]
     return text[: min(places)] if places else None
+
+
+def weigh(
+    forward: Forward, read: Any, mask: Any, question: Sequence[int], tails: Sequence[Tail]
+) -> list[list[float | bool]]:
+    """For each continuation the logarithm of its probability, and whether it is what greedy decoding would say."""
+    return [_weigh_one(forward, copy.deepcopy(read), mask, [*question, *lead], tail) for lead, tail in tails]
+
+
+def _weigh_one(
+    forward: Forward, cache: Any, mask: Any, question: Sequence[int], tail: Sequence[int]
+) -> list[float | bool]:
+    import torch
+
+    ids = torch.tensor([[*question, *tail[:-1]]], device=mask.device)
+    scores = forward(ids, torch.cat([mask, torch.ones_like(ids)], dim=1), cache, len(tail))
+    found = scores[0].float().log_softmax(-1)
+    wanted = torch.tensor(tail, device=mask.device)
+    picked = found.gather(-1, wanted[:, None]).double().sum()
+    return [float(picked), bool((found.argmax(-1) == wanted).all())]

@@ -10,9 +10,16 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from paceline.errors import MissingExtra, PacelineError
-from paceline.evals.adapters.decoding import Decoding, cut_at, next_token, read_decoding
-from paceline.evals.adapters.prompts import cut_middle, split_prompt
-from paceline.evals.adapters.weighing import Tail, weigh
+from paceline.evals.adapters.decoding import (
+    Decoding,
+    Tail,
+    cut_at,
+    cut_middle,
+    next_token,
+    read_decoding,
+    split_prompt,
+    weigh,
+)
 from paceline.evals.adapters.weights import check_place, estimate, find_weights
 from paceline.evals.attention import sparse
 from paceline.evals.attention_config import SparseAttentionConfig

@@ -5,7 +5,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from paceline.errors import MissingExtra
-from paceline.evals.attention.view import Choice, View, tokens, top
+from paceline.evals.attention.maskers import Choice, View, tokens, top
 from paceline.evals.attention_config import AttentionError, HashAttentionConfig, QuestConfig
 
 if TYPE_CHECKING:

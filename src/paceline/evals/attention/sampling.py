@@ -7,7 +7,7 @@ cache and without, in any batch, and on every machine.
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
-from paceline.evals.attention.view import Choice, View, top
+from paceline.evals.attention.maskers import Choice, View, top
 from paceline.evals.attention_config import AdaptiveSamplingConfig, RandomSamplingConfig
 
 if TYPE_CHECKING:

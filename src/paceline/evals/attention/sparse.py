@@ -6,7 +6,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, cast
 
 from paceline import plugins
-from paceline.evals.attention.view import Masker, View
+from paceline.evals.attention.maskers import Masker, View
 from paceline.evals.attention_config import AttentionError, MaskerConfig, SparseAttentionConfig, kind_of
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any
 from paceline.errors import PacelineError, SessionError
 from paceline.experiments.ab.arms import Arm
 from paceline.experiments.ab.blocks import level_of, look_blocks, order_of
-from paceline.experiments.ab.result import ABResult, ArmComparison, ArmInfo, Missing
+from paceline.experiments.ab.report import ABResult, ArmComparison, ArmInfo, Missing
 from paceline.experiments.ab.spec import ABSpec
 from paceline.experiments.ab.tally import Judged, Tally, Trial, trial_data
 from paceline.experiments.journal import Journal
@@ -108,6 +108,7 @@ class Experiment:
         self._prints = {
             (arm, case.name): case.fingerprint for arm, plan in plans.items() for case in plan.cases
         }
+        self._trials = [_trial(entry) for entry in journal.of(TRIAL)]
         self._seed = self._begin(fingerprint(spec, arms, plans))
 
     def _begin(self, mark: str) -> int:
@@ -124,28 +125,21 @@ class Experiment:
 
     def run(self, on_look: Callable[[ABResult], None] = lambda result: None) -> ABResult:
         """Run what is still to be run; the result so far is handed out after every look."""
-        block = 0
-        while not (ended := self._ended(block)):
-            done = self._run_block(block)
-            block += 1
-            counted = block - self._schedule.warmup
-            if done and counted in self._schedule.looks:
+        counted = -self._schedule.warmup
+        while not (ended := self._ended(counted)):
+            due = [turn for turn in self._turns(counted) if not self._is_done(turn[0], counted)]
+            for name, cases in due:
+                self._run_trial(name, counted, cases)
+            counted += 1
+            if due and counted in self._schedule.looks:
                 result = self.result("")
-                self._tell_look(result, counted)
+                real = [one for one in result.comparisons if not one.null]
+                decided = sum(one.verdict != "inconclusive" for one in real)
+                self._say(f"after block {counted} {decided} of {len(real)} comparisons are decided")
                 on_look(result)
         if not any(True for _ in self._journal.of(END)):
             self._journal.append(END, reason=ended)
         return self.result(ended)
-
-    def _run_block(self, block: int) -> bool:
-        """Run each arm that has something to find out; whether any had to."""
-        counted = block - self._schedule.warmup
-        ran = False
-        for name, cases in self._turns(counted):
-            if not self._is_done(name, counted):
-                self._run_trial(name, counted, block + 1, cases)
-                ran = True
-        return ran
 
     def _turns(self, counted: int) -> list[tuple[str, frozenset[str] | None]]:
         """The arms of a block in their order, with the cases that each runs; None are all.
@@ -154,26 +148,23 @@ class Experiment:
         """
         order = order_of(counted + self._schedule.warmup, list(self._arms), self._seed)
         known = self._tally().before(counted)
-        if not known.trials:
+        # A/A alone has nothing to decide, and the budget is what it takes.
+        if not known.trials or not self._candidates:
             return [(name, None) for name in order]
         looks = [look for look in self._schedule.looks if look <= counted]
-        open_cases = {name: self._undecided(known, name, looks) for name in self._candidates}
-        everything = frozenset().union(*open_cases.values()) if self._candidates else None
-        if everything is None:  # A/A alone: there is nothing to decide, and the budget is what it takes.
-            return [(name, None) for name in order]
+        planned = len(self._schedule.looks)
+        open_cases = {name: known.undecided(name, looks, planned) for name in self._candidates}
+        everything = frozenset().union(*open_cases.values())
         wanted = {name: frozenset(open_cases.get(name, everything)) for name in order}
         return [(name, wanted[name]) for name in order if wanted[name]]
 
-    def _undecided(self, known: Tally, arm: str, looks: Sequence[int]) -> set[str]:
-        return known.undecided(arm, looks, len(self._schedule.looks))
-
-    def _run_trial(self, name: str, counted: int, number: int, cases: frozenset[str] | None) -> None:
+    def _run_trial(self, name: str, counted: int, cases: frozenset[str] | None) -> None:
         setting = self._arms[name].setting
         setting = replace(setting, details={**setting.details, "block": counted, "seed": self._seed})
-        if cases is not None and cases != self._all_cases():
+        if cases is not None and cases != frozenset(self._trials[0].cases):
             setting = replace(setting, only=tuple(sorted(cases)), exclude=())
         started = time.monotonic()
-        records = run_trial(setting, number)
+        records = run_trial(setting, counted + self._schedule.warmup + 1)
         # A trial that ended before we were killed is only read now: its own time counts, not ours.
         ran_s = sum(record.timings_s.get("run", 0.0) for record in records)
         seconds = max(time.monotonic() - started, ran_s)
@@ -183,56 +174,43 @@ class Experiment:
                     f"{record.case.name} has changed while the test ran: begin anew, and leave its script alone"
                 )
         data = trial_data(records)
-        self._journal.append(TRIAL, arm=name, block=counted, seconds=round(seconds, 3), cases=data)
-        self._tell_trial(name, counted, seconds, data)
-
-    def _all_cases(self) -> frozenset[str]:
-        first = next(self._journal.of(TRIAL), None)
-        return frozenset(first["cases"]) if first else frozenset()
+        entry = self._journal.append(TRIAL, arm=name, block=counted, seconds=round(seconds, 3), cases=data)
+        self._trials.append(_trial(entry))
+        most = f"/{self._spec.max_runs}" if self._spec.max_runs is not None else ""
+        where = "warm-up" if counted < 0 else f"block {counted + 1}"
+        bad = [f"{case} {one['status']}" for case, one in data.items() if one["status"] != "passed"]
+        word = visible("; ".join(bad)) if bad else f"{len(data)} passed"
+        self._say(f"run {len(self._trials)}{most}  {where}  {visible(name)}  {word}  {duration(seconds)}")
 
     def _is_done(self, arm: str, counted: int) -> bool:
-        return any(entry["arm"] == arm and entry["block"] == counted for entry in self._journal.of(TRIAL))
+        return any(trial.arm == arm and trial.block == counted for trial in self._trials)
 
-    def _ended(self, block: int) -> str:
+    def _ended(self, counted: int) -> str:
         """Why no further block is to begin; an empty text if one is."""
-        counted = block - self._schedule.warmup
         turns = self._turns(counted)
-        begun = any(self._is_done(name, counted) for name, _ in turns)
-        if begun:
+        if any(self._is_done(name, counted) for name, _ in turns):
             return ""
-        runs = self._runs()
+        runs, most_runs, limit_s = len(self._trials), self._spec.max_runs, self._spec.max_time_s
         if not turns:
             tally = self._tally()
             failed = self._missing(tally, tally.judged())
             return "every metric that can be compared is decided" if failed else "every metric is decided"
         if counted >= self._schedule.max_blocks:
             return f"the budget of {runs} runs is spent"
-        if self._spec.max_runs is not None and runs + len(turns) > self._spec.max_runs:
-            return f"the budget of {self._spec.max_runs} runs is spent"
-        limit_s = self._spec.max_time_s
-        if limit_s is not None and runs and self._elapsed_s() + self._block_s() > limit_s:
-            return f"the budget of {duration(limit_s)} is spent"
+        if most_runs is not None and runs + len(turns) > most_runs:
+            return f"the budget of {most_runs} runs is spent"
+        if limit_s is not None and runs:
+            seconds: dict[int, float] = {}
+            for trial in self._trials:
+                seconds[trial.block] = seconds.get(trial.block, 0.0) + trial.seconds
+            if sum(seconds.values()) + median(seconds.values()) > limit_s:
+                return f"the budget of {duration(limit_s)} is spent"
         return ""
 
-    def _block_s(self) -> float:
-        seconds: dict[int, float] = {}
-        for entry in self._journal.of(TRIAL):
-            seconds[entry["block"]] = seconds.get(entry["block"], 0.0) + entry["seconds"]
-        return median(seconds.values()) if seconds else 0.0
-
-    def _elapsed_s(self) -> float:
-        return float(sum(entry["seconds"] for entry in self._journal.of(TRIAL)))
-
-    def _runs(self) -> int:
-        return sum(1 for _ in self._journal.of(TRIAL))
-
     def _tally(self) -> Tally:
-        trials = tuple(
-            Trial(arm=entry["arm"], block=entry["block"], seconds=entry["seconds"], cases=entry["cases"])
-            for entry in self._journal.of(TRIAL)
-        )
+        spec = self._spec
         return Tally(
-            baseline=self._baseline, trials=trials, wanted=self._spec.metrics, margin=self._spec.margin
+            baseline=self._baseline, trials=tuple(self._trials), wanted=spec.metrics, margin=spec.margin
         )
 
     def result(self, ended: str) -> ABResult:
@@ -248,13 +226,23 @@ class Experiment:
         return ABResult(
             name=self._spec.name,
             seed=self._seed,
-            runs=self._runs(),
+            runs=len(self._trials),
             blocks=tally.blocks,
-            elapsed_s=self._elapsed_s(),
+            elapsed_s=float(sum(trial.seconds for trial in self._trials)),
             level=LEVEL,
             margin=self._spec.margin,
             ended=ended,
-            arms=tuple(self._info(arm) for arm in self._arms.values()),
+            arms=tuple(
+                ArmInfo(
+                    name=arm.name,
+                    null=arm.null,
+                    baseline=arm.name == self._baseline,
+                    runs=sum(trial.arm == arm.name for trial in self._trials),
+                    facts=arm.facts,
+                    installed=arm.installed,
+                )
+                for arm in self._arms.values()
+            ),
             comparisons=tuple(comparisons),
             missing=tuple(self._missing(tally, judged)),
             notes=self._notes,
@@ -276,20 +264,10 @@ class Experiment:
             high=found.high if found else None,
             minimum_detectable=found.minimum_detectable if found else None,
             blocks=len(pairs),
-            baseline_value=median(old for _, old, _ in pairs) if pairs else None,
-            value=median(new for _, _, new in pairs) if pairs else None,
             unit=one.unit,
-            higher_is_better=one.higher,
-        )
-
-    def _info(self, arm: Arm) -> ArmInfo:
-        return ArmInfo(
-            name=arm.name,
-            null=arm.null,
-            baseline=arm.name == self._baseline,
-            runs=sum(1 for entry in self._journal.of(TRIAL) if entry["arm"] == arm.name),
-            facts=arm.facts,
-            installed=arm.installed,
+            direction="higher" if one.higher else "lower",
+            baseline=median(old for _, old, _ in pairs) if pairs else None,
+            candidate=median(new for _, _, new in pairs) if pairs else None,
         )
 
     def _missing(self, tally: Tally, judged: Sequence[Judged]) -> list[Missing]:
@@ -300,11 +278,8 @@ class Experiment:
             for name in self._arms:
                 failed, passed, reason = tally.failures(name, case)
                 if failed and (not passed or tally.is_hopeless(name, case)):
-                    missing.append(
-                        Missing(
-                            arm=name, case=case, reason=f"{failed} of {failed + passed} runs failed, {reason}"
-                        )
-                    )
+                    reason = f"{failed} of {failed + passed} runs failed, {reason}"
+                    missing.append(Missing(arm=name, case=case, reason=reason))
         seen = {(one.case, one.metric) for one in judged}
         passed_cases = [case for case in cases if tally.failures(self._baseline, case)[1]]
         for name in self._spec.metrics:
@@ -313,14 +288,6 @@ class Experiment:
                 missing.append(Missing(arm=self._baseline, case=passed_cases[0], metric=name, reason=reason))
         return missing
 
-    def _tell_trial(self, name: str, counted: int, seconds: float, data: Mapping[str, Any]) -> None:
-        most = f"/{self._spec.max_runs}" if self._spec.max_runs is not None else ""
-        where = "warm-up" if counted < 0 else f"block {counted + 1}"
-        bad = [f"{case} {one['status']}" for case, one in data.items() if one["status"] != "passed"]
-        word = visible("; ".join(bad)) if bad else f"{len(data)} passed"
-        self._say(f"run {self._runs()}{most}  {where}  {visible(name)}  {word}  {duration(seconds)}")
 
-    def _tell_look(self, result: ABResult, counted: int) -> None:
-        real = [one for one in result.comparisons if not one.null]
-        decided = sum(one.verdict != "inconclusive" for one in real)
-        self._say(f"after block {counted} {decided} of {len(real)} comparisons are decided")
+def _trial(entry: Mapping[str, Any]) -> Trial:
+    return Trial(arm=entry["arm"], block=entry["block"], seconds=entry["seconds"], cases=entry["cases"])

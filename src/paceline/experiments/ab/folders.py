@@ -1,25 +1,53 @@
 """Folders of A/B environments as Coiled's benchmarks have them: files of each arm, and a `config.yaml`.
 
 `AB_<name>.conda.yaml` is an arm's environment, `AB_<name>.dask.yaml` its Dask configuration, `AB_<name>.cluster.yaml`
-its changes to the clusters. The tests that `config.yaml` names run by pytest, one case a target.
+its changes to the clusters. The tests that `config.yaml` names run by pytest, one case a target. An environment is made
+by conda where there is one, else of what pip can install of it.
 """
 
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from paceline.config.nodes import Node, mapping_of, parse_file, plain
-from paceline.errors import ConfigError, PacelineError, Problem
+from paceline.config.nodes import mapping_of, parse_file, plain, problem_at
+from paceline.errors import ConfigError, PacelineError
 from paceline.experiments.ab import pytest_target
-from paceline.experiments.ab.schema import ArmOptions
-from paceline.experiments.ab.spec import ABSpec, ArmSpec
+from paceline.experiments.ab.spec import ABSpec, ArmOptions, ArmSpec
+from paceline.experiments.builds.cache import make_once, run_logged
+from paceline.experiments.builds.environments import Venv, answer, build_environ, build_venv, lend_ourselves
 from paceline.record.atomic import write_atomic
 
 _CONDA, _DASK, _CLUSTER = ".conda.yaml", ".dask.yaml", ".cluster.yaml"
 _KEYS = ("repeat", "test_null_hypothesis", "targets", "markers", "h2o_datasets", "max_parallel")
 BASELINE = "baseline"
+
+_PROGRAMS = ("mamba", "conda", "micromamba")
+_NOT_PYTHON = frozenset(
+    {
+        "python",
+        "pip",
+        "conda",
+        "mamba",
+        "git",
+        "nodejs",
+        "make",
+        "cmake",
+        "compilers",
+        "gcc",
+        "gxx",
+        "openjdk",
+    }
+)
+_OTHER_NAMES = {"pytorch": "torch", "msgpack-python": "msgpack", "python-graphviz": "graphviz"}
+_LIST = """
+from importlib.metadata import distributions
+print("\\n".join(sorted({f"{one.name}=={one.version}" for one in distributions()})))
+"""
+_DEPENDENCY = re.compile(r"(?:[\w.-]+::)?([\w.-]+)\s*(?:\[[^\]]*\])?\s*(.*)")
 
 
 def is_folder(path: Path) -> bool:
@@ -39,9 +67,8 @@ def read_folder(path: Path, *, files: Path) -> ABSpec:
         )
     names.sort(key=lambda name: name != f"AB_{BASELINE}")
     notes: list[str] = []
-    shared = (
-        {"H2O_DATASETS": ",".join(map(str, config["h2o_datasets"]))} if config.get("h2o_datasets") else {}
-    )
+    datasets = config.get("h2o_datasets")
+    shared = {"H2O_DATASETS": ",".join(map(str, datasets))} if datasets else {}
     arms = tuple(_arm(folder, name, shared, notes) for name in names)
     null_arm = bool(config.get("test_null_hypothesis", False))
     if config.get("max_parallel"):
@@ -65,35 +92,27 @@ def read_folder(path: Path, *, files: Path) -> ABSpec:
 
 def _read_config(path: Path) -> Mapping[str, Any]:
     node = parse_file(path)[0]
+    keys = mapping_of(node)
     data = plain(node)
     problems = []
     if not isinstance(data, dict):
-        problems.append(_problem(node, "", "expected a mapping of keys"))
+        problems.append(problem_at(node.mark, "", "expected a mapping of keys"))
         data = {}
-    problems += [
-        _problem(child, "", f"unknown key {key!r}; known are {', '.join(_KEYS)}")
-        for key, child in mapping_of(node).items()
-        if key not in _KEYS
-    ]
+    for key, child in keys.items():
+        if key not in _KEYS:
+            what = f"unknown key {key!r}; known are {', '.join(_KEYS)}"
+            problems.append(problem_at(child.mark, "", what))
     repeat = data.get("repeat")
-    if not isinstance(repeat, int) or isinstance(repeat, bool) or repeat < 0:
-        problems.append(
-            _problem(mapping_of(node).get("repeat", node), "repeat", "expected how often each arm runs")
-        )
-    elif repeat == 0:
-        problems.append(
-            _problem(mapping_of(node)["repeat"], "repeat", "0 switches A/B tests off; 5 or more is advised")
-        )
+    if not isinstance(repeat, int) or isinstance(repeat, bool) or repeat <= 0:
+        off = "0 switches A/B tests off; 5 or more is advised"
+        what = off if repeat == 0 and repeat is not False else "expected how often each arm runs"
+        problems.append(problem_at(keys.get("repeat", node).mark, "repeat", what))
     for key in ("targets", "h2o_datasets"):
         if not isinstance(data.get(key) or [], list):
-            problems.append(_problem(mapping_of(node)[key], key, "expected a list"))
+            problems.append(problem_at(keys[key].mark, key, "expected a list"))
     if problems:
         raise ConfigError(problems)
     return data
-
-
-def _problem(node: Node, path: str, message: str) -> Problem:
-    return Problem(file=node.mark.file, line=node.mark.line, path=path, message=message)
 
 
 def _arm(folder: Path, name: str, shared: Mapping[str, str], notes: list[str]) -> ArmSpec:
@@ -114,7 +133,7 @@ def _read_dask(path: Path, notes: list[str]) -> dict[str, Any]:
     if data is None:
         return {}
     if not isinstance(data, dict):
-        raise ConfigError([_problem(node, "", "expected a mapping of Dask's settings")])
+        raise ConfigError([problem_at(node.mark, "", "expected a mapping of Dask's settings")])
     if list(data) == ["dask"] and isinstance(data["dask"], dict):
         notes.append(f"{path.name}: the key 'dask' around the settings would set nothing and was taken away")
         return data["dask"]
@@ -133,20 +152,105 @@ def _write_suite(folder: Path, config: Mapping[str, Any], files: Path) -> Path:
         {
             "name": target,
             "script": pytest_target.__file__,
-            "args": [*markers, target],
+            # Dollars of targets are theirs, not ours.
+            "args": [word.replace("$", "$$") for word in (*markers, target)],
             "cwd": str(root),
         }
         for target in targets
     ]
-    suite = {"results_dir": "results", "entries": [_escaped(entry) for entry in entries]}
-    text = json.dumps(suite, indent=2)
+    text = json.dumps({"results_dir": "results", "entries": entries}, indent=2)
     path = files / f"suite-{hashlib.sha256(text.encode()).hexdigest()[:12]}.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, text.encode() + b"\n")
     return path
 
 
-def _escaped(entry: dict[str, Any]) -> dict[str, Any]:
-    """Dollars of targets are theirs, not ours."""
-    words = [str(word).replace("$", "$$") for word in entry["args"]]
-    return {**entry, "args": words}
+def build_conda(
+    path: Path,
+    *,
+    cache_dir: Path,
+    log: Path,
+    say: Callable[[str], None],
+    notes: list[str],
+    also: Sequence[str] = (),
+) -> Venv:
+    """The environment of a file; what could not be taken from it is noted. `also` are packages that it has to have."""
+    node = parse_file(path)[0]
+    content = plain(node)
+    if not isinstance(content, dict) or not isinstance(content.get("dependencies", []), list):
+        what = "expected a conda environment: a mapping with a list 'dependencies'"
+        raise ConfigError([problem_at(node.mark, "", what)])
+    program = next((found for name in _PROGRAMS if (found := shutil.which(name))), None)
+    if program is None:
+        return _build_by_pip(path, content, cache_dir, log, say, notes, also)
+    key = hashlib.sha256(json.dumps([program, content, list(also)]).encode()).hexdigest()[:20]
+    prefix = cache_dir / "conda" / key
+    python = prefix / "bin" / "python"
+    say(f"{path.name}: an environment by {Path(program).name}")
+
+    def create(lock: int) -> Mapping[str, Any]:
+        what = f"the conda environment of {path}"
+        commands: list[list[str | Path]] = [[program, "env", "create", "--prefix", prefix, "--file", path]]
+        if also:
+            commands.append([python, "-m", "pip", "install", *also])
+        for words in commands:
+            run_logged(words, what=what, log=log, lock=lock, env=build_environ())
+        lend_ourselves(python, what)
+        return {"installed": answer([python, "-c", _LIST], what=what).splitlines()}
+
+    facts = make_once(prefix, create)
+    packages = tuple(map(str, content.get("dependencies", ())))
+    return Venv(python=python, key=key, packages=packages, installed=tuple(facts.get("installed", ())))
+
+
+def _build_by_pip(
+    path: Path,
+    content: Mapping[str, Any],
+    cache_dir: Path,
+    log: Path,
+    say: Callable[[str], None],
+    notes: list[str],
+    also: Sequence[str],
+) -> Venv:
+    packages, python, left_out = pip_part(content)
+    names = {re.split(r"[\s=<>!~\[@]", package, maxsplit=1)[0].lower() for package in packages}
+    packages += [name for name in also if name not in names]
+    missing = f", without {', '.join(left_out)}" if left_out else ""
+    notes.append(
+        f"{path.name}: conda is not installed here, so pip installed what it can of it{missing}; "
+        "builds of conda's own channels may be faster or slower"
+    )
+    say(f"{path.name}: conda is not installed; pip installs {', '.join(packages) or 'nothing'}")
+    return build_venv(packages, cache_dir=cache_dir, log=log, python=python, base=path.parent)
+
+
+def pip_part(content: Mapping[str, Any]) -> tuple[list[str], str | None, list[str]]:
+    """What pip can install of a conda environment, the Python it wants, and what is left out."""
+    packages: list[str] = []
+    left_out: list[str] = []
+    python = None
+    for item in content.get("dependencies", ()):
+        if isinstance(item, Mapping):
+            packages += [str(package) for package in item.get("pip", ())]
+            continue
+        found = _DEPENDENCY.fullmatch(str(item).strip())
+        name, rest = (found[1], found[2]) if found else (str(item), "")
+        if name == "python":
+            version = re.search(r"\d+\.\d+(\.\d+)?", rest)
+            python = version[0] if version else None
+        elif name in _NOT_PYTHON:
+            left_out.append(name)
+        else:
+            packages.append(_OTHER_NAMES.get(name, name) + _pip_version(rest))
+    return packages, python, [name for name in left_out if name != "pip"]
+
+
+def _pip_version(text: str) -> str:
+    """`=1.2` of conda is any 1.2; a build string is left out."""
+    text = text.strip().split(" ")[0] if not re.match(r"[<>=!~]=?\s", text.strip()) else text.replace(" ", "")
+    fuzzy = re.fullmatch(r"=?([\d][\w.]*)(?:=.*)?", text.removeprefix("=") if text.startswith("==") else text)
+    if text.startswith("=="):
+        return text
+    if fuzzy and text.startswith("="):
+        return f"=={fuzzy[1].rstrip('.*')}.*" if fuzzy[1].count(".") < 2 else f"=={fuzzy[1]}"
+    return f"=={fuzzy[1]}" if fuzzy else text

@@ -1,11 +1,15 @@
-"""Directories that are dear to make: made once, by one process at a time, and thrown away when nobody uses them."""
+"""Directories that are expensive to make: made once, by one process at a time, and removed when nobody uses them.
+
+Also the programs that fill them: builds, whose output goes to a log, and questions, whose output is the answer.
+"""
 
 import fcntl
 import json
 import os
 import shutil
+import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,7 @@ KEPT_DAYS = 30
 """After so long without use a directory is removed."""
 
 _MARK, _LOCK = ".complete", ".lock"
+_SHOWN_LINES = 4
 
 
 def default_cache_dir() -> Path:
@@ -25,8 +30,8 @@ def default_cache_dir() -> Path:
     return Path(given).absolute() if given else Path.home() / ".cache" / "paceline"
 
 
-def keep(directory: Path, make: Callable[[int], Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The facts about a directory, which `make` makes and tells if it is not there yet.
+def make_once(directory: Path, make: Callable[[int], Mapping[str, Any]]) -> Mapping[str, Any]:
+    """The facts about a directory, which `make` makes and returns if it is not there yet.
 
     The mark that it is complete is written last, beside it; what lies there without one was left by a process that was
     killed. `make` gets the descriptor of the lock, for the programs it starts: while one lives, nobody else begins.
@@ -77,7 +82,7 @@ def _age_s(path: Path) -> float:
 
 @contextmanager
 def _locked(directory: Path, *, wait: bool = True) -> Iterator[int]:
-    """Hold the directory's lock; without waiting, -1 says that somebody else does."""
+    """Hold the directory's lock; without waiting, -1 means that another process has it."""
     fd = os.open(_beside(directory, _LOCK), os.O_RDWR | os.O_CREAT, 0o666)
     try:
         try:
@@ -100,3 +105,75 @@ def _read(directory: Path) -> Mapping[str, Any] | None:
 
 def _beside(directory: Path, suffix: str) -> Path:
     return directory.with_name(directory.name + suffix)
+
+
+def run_logged(
+    words: Sequence[str | Path],
+    *,
+    what: str,
+    log: Path,
+    lock: int,
+    env: Mapping[str, str],
+    cwd: Path | None = None,
+    timeout_s: float | None = None,
+) -> None:
+    """Run a program that builds something; a BuildError has its last lines if it fails.
+
+    It holds our lock too: if we are killed, nobody builds in the same place before it has ended.
+    """
+    argv = [str(word) for word in words]
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with log.open("ab") as file:
+        file.write(f"$ {' '.join(argv)}  # in {cwd or Path.cwd()}\n".encode(errors="replace"))
+        file.flush()
+        start = file.tell()
+        try:
+            done = subprocess.run(
+                argv,
+                check=False,
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                timeout=timeout_s,
+                pass_fds=(lock,),
+            )
+        except OSError as error:
+            raise BuildError(f"{what}: cannot run {argv[0]}: {error.strerror or error}") from error
+        except subprocess.TimeoutExpired as error:
+            raise BuildError(f"{what}: {argv[0]} took longer than {error.timeout / 3600:g} h") from error
+    if done.returncode:
+        printed = log.read_bytes()[start:].decode(errors="replace").splitlines()
+        tail = " / ".join([line.strip() for line in printed if line.strip()][-_SHOWN_LINES:])
+        raise BuildError(
+            f"{what}: {argv[0]} exited with {done.returncode}: {tail or 'it printed nothing'}; "
+            f"the whole log is in {log}"
+        )
+
+
+def ask(
+    words: Sequence[str | Path],
+    *,
+    feed: str = "",
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    lock: int | None = None,
+    timeout_s: float | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program for what it prints; `feed` is what it reads. Whether it failed is for the caller to judge."""
+    try:
+        return subprocess.run(
+            [str(word) for word in words],
+            check=False,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            input=feed,
+            env=env,
+            cwd=cwd,
+            timeout=timeout_s,
+            pass_fds=() if lock is None else (lock,),
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BuildError(f"cannot run {words[0]}: {getattr(error, 'strerror', None) or error}") from error

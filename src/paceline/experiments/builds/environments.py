@@ -1,14 +1,13 @@
-"""Virtual environments with given packages, built once and kept by what they are made of."""
+"""Virtual environments with given packages, built once and kept by what they are made of; and what pip offers."""
 
 import hashlib
 import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,16 +16,14 @@ from urllib.parse import unquote, urlsplit
 
 import paceline
 from paceline.errors import BuildError
-from paceline.experiments.builds.cache import default_cache_dir, keep
+from paceline.experiments.builds.cache import ask, make_once, run_logged
 
-__all__ = ["Venv", "build_venv", "default_cache_dir", "planned_venv", "venv_key"]
-
-OnLine = Callable[[str], None]
-
-_SHOWN_LINES = 12
 _SKIPPED = frozenset({".git", "__pycache__", ".venv", "venv", "build", "dist", "node_modules", ".tox"})
 _WHOLE_BYTES = 1 << 20
 """Files up to this size count by their content, larger ones by size and time."""
+
+_AVAILABLE = re.compile(r"^Available versions: (.+)$", re.MULTILINE)
+_HOME = Path(paceline.__file__).parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,24 +45,26 @@ def build_venv(
     *,
     cache_dir: Path,
     log: Path,
-    on_line: OnLine | None = None,
     python: str | None = None,
     base: Path | None = None,
     options: Sequence[str] = (),
     overlay: bool = False,
+    build: bool = True,
 ) -> Venv:
     """An environment with these packages, by uv where there is one, else by venv and pip.
 
     A package is anything that pip takes; local paths are relative to `base` and count by their content, so an edited
     one is built again. `python` is a version or a path, this Python by default. All output is added to `log`.
     `options` go to the installer, such as --find-links. An `overlay` gets the packages without their dependencies, and
-    everything else from the Python that runs us.
+    everything else from the Python that runs us. Without `build` it is only named, and may not be there yet.
     """
     specs = tuple(_absolute(spec, base or Path.cwd()) for spec in packages)
     words = (*options, "--no-deps") if overlay else tuple(options)
     key = venv_key(specs, python=python, options=words)
     directory = cache_dir / "venvs" / key
-    facts = keep(directory, lambda lock: _build(directory, specs, python, words, Shell(log, on_line, lock)))
+    facts: Mapping[str, Any] = {}
+    if build:
+        facts = make_once(directory, lambda lock: _make_venv(directory, specs, python, words, log, lock))
     return Venv(
         python=directory / "bin" / "python",
         key=key,
@@ -74,21 +73,13 @@ def build_venv(
     )
 
 
-def planned_venv(
-    packages: Sequence[str], *, cache_dir: Path, python: str | None = None, base: Path | None = None
-) -> Venv:
-    """The environment that `build_venv` would make; it may not be there yet."""
-    key = venv_key(tuple(_absolute(spec, base or Path.cwd()) for spec in packages), python=python)
-    return Venv(python=cache_dir / "venvs" / key / "bin" / "python", key=key, packages=tuple(packages))
-
-
 def venv_key(specs: Sequence[str], *, python: str | None = None, options: Sequence[str] = ()) -> str:
     """What an environment is known by: its packages, the content of local ones, the Python and the platform."""
     content = {
         "packages": [[spec, _content(spec)] for spec in specs],
         "python": python or [sys.version, sys.base_prefix],
         "platform": sysconfig.get_platform(),
-        "home": str(_home()),
+        "home": str(_HOME),
         **({"options": list(options)} if options else {}),
     }
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:20]
@@ -100,83 +91,47 @@ def find_uv() -> str | None:
     return str(beside) if os.access(beside, os.X_OK) else shutil.which("uv")
 
 
-class Shell:
-    """Runs programs; what they print goes to a log and, line by line, to whoever listens."""
-
-    def __init__(self, log: Path, on_line: OnLine | None, lock: int) -> None:
-        self._log = log
-        self._on_line = on_line or (lambda line: None)
-        self._lock = lock
-
-    def run(self, *words: str | Path, what: str) -> str:
-        """The program's output; BuildError with its last lines if it fails."""
-        argv = [str(word) for word in words]
-        lines: list[str] = []
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        with self._log.open("a", encoding="utf-8") as log:
-            log.write(f"$ {' '.join(argv)}\n")
-            try:
-                process = self._start(argv)
-            except OSError as error:
-                raise BuildError(f"{what}: cannot run {argv[0]}: {error.strerror or error}") from error
-            with process:
-                assert process.stdout is not None
-                for line in process.stdout:
-                    log.write(line)
-                    log.flush()
-                    lines.append(line.rstrip())
-                    self._on_line(line.rstrip())
-        if process.returncode:
-            tail = "\n  ".join(lines[-_SHOWN_LINES:])
-            raise BuildError(f"{what} failed; the whole log is in {self._log}\n  {tail}")
-        return "\n".join(lines)
-
-    def _start(self, argv: Sequence[str]) -> subprocess.Popen[str]:
-        # It holds our lock too: if we are killed, nobody builds in the same place before it has ended.
-        return subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            env=_environ(),
-            pass_fds=(self._lock,),
-        )
-
-
-def _environ() -> dict[str, str]:
-    """Ours, without what would lead the installer to another environment, and without questions."""
+def build_environ() -> dict[str, str]:
+    """Our variables, without what would lead an installer to another environment, and without questions."""
     dropped = {"VIRTUAL_ENV", "PYTHONHOME", "PYTHONPATH", "CONDA_PREFIX", "PIP_TARGET", "PIP_USER"}
-    kept = {name: value for name, value in os.environ.items() if name not in dropped}
-    return {**kept, "CONDA_ALWAYS_YES": "true", "MAMBA_ALWAYS_YES": "true", "PIP_NO_INPUT": "1"}
+    rest = {name: value for name, value in os.environ.items() if name not in dropped}
+    return {**rest, "CONDA_ALWAYS_YES": "true", "MAMBA_ALWAYS_YES": "true", "PIP_NO_INPUT": "1"}
 
 
-def _build(
-    directory: Path, specs: Sequence[str], python: str | None, options: Sequence[str], shell: Shell
+def _make_venv(
+    directory: Path, specs: Sequence[str], python: str | None, options: Sequence[str], log: Path, lock: int
 ) -> Mapping[str, Any]:
     uv = find_uv()
     interpreter = directory / "bin" / "python"
     what = f"an environment with {', '.join(specs) or 'no packages'}"
+    env = build_environ()
     words = [word for spec in specs for word in _words(spec)]
+    pip: list[str | Path]
+    create: list[str | Path]
     if uv:
-        shell.run(uv, "venv", "--quiet", "--python", python or sys.executable, directory, what=what)
-        if words:
-            shell.run(uv, "pip", "install", "--python", interpreter, *options, *words, what=what)
-        frozen = shell.run(uv, "pip", "freeze", "--quiet", "--python", interpreter, what=what)
+        pip = [uv, "pip"]
+        create = [uv, "venv", "--quiet", "--python", python or sys.executable, directory]
     else:
         # Our own pip works for another environment too; one in each takes most of the time of making it.
         ours = find_spec("pip") is not None
-        pip: list[str | Path] = [interpreter, "-m", "pip"]
-        if ours:
-            pip = [sys.executable, "-m", "pip", "--python", interpreter]
+        pip = [sys.executable, "-m", "pip", "--python", interpreter] if ours else [interpreter, "-m", "pip"]
         bare = ("--without-pip",) if ours else ()
-        shell.run(_find_python(python), "-m", "venv", *bare, directory, what=what)
-        if words:
-            shell.run(*pip, "install", *options, *words, what=what)
-        frozen = shell.run(*pip, "freeze", what=what)
-    lend_ourselves(interpreter, shell, what, everything="--no-deps" in options)
-    return {"installed": [line for line in frozen.splitlines() if line.strip()], "packages": list(specs)}
+        create = [_find_python(python), "-m", "venv", *bare, directory]
+    target = ("--python", interpreter) if uv else ()
+    run_logged(create, what=what, log=log, lock=lock, env=env)
+    if words:
+        run_logged([*pip, "install", *target, *options, *words], what=what, log=log, lock=lock, env=env)
+    installed = answer([*pip, "freeze", *target], what=what).splitlines()
+    lend_ourselves(interpreter, what, everything="--no-deps" in options)
+    return {"installed": [line for line in installed if line.strip()], "packages": list(specs)}
+
+
+def answer(words: Sequence[str | Path], *, what: str, feed: str = "", cwd: Path | None = None) -> str:
+    """What a program prints about packages; a BuildError with its last lines if it fails."""
+    done = ask(words, feed=feed, cwd=cwd, env=build_environ())
+    if done.returncode:
+        raise BuildError(f"{what}: " + " / ".join(line.strip() for line in done.stderr.splitlines()[-3:]))
+    return done.stdout
 
 
 def _words(spec: str) -> list[str]:
@@ -196,24 +151,20 @@ def _find_python(asked: str | None) -> str:
     return found
 
 
-def _home() -> Path:
-    return Path(paceline.__file__).parent
-
-
-def lend_ourselves(python: Path, shell: Shell, what: str, *, everything: bool = False) -> None:
+def lend_ourselves(python: Path, what: str, *, everything: bool = False) -> None:
     """Scripts import `paceline.emit`, which needs nothing but the standard library: they get the one of this runner.
 
     An overlay gets `everything` that this Python has; what it has itself is found first.
     """
     program = "import sysconfig; print(sysconfig.get_path('purelib'))"
-    packages = Path(shell.run(python, "-c", program, what=what).splitlines()[-1])
+    packages = Path(answer([python, "-c", program], what=what).splitlines()[-1])
     if everything:
         ours = dict.fromkeys((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
         lines = [f"import site; site.addsitedir({path!r})\n" for path in ours]
         (packages / "zz_paceline_overlay.pth").write_text("".join(lines))
     link = packages / "paceline"
     if not link.exists():
-        link.symlink_to(_home())
+        link.symlink_to(_HOME)
 
 
 def _absolute(spec: str, base: Path) -> str:
@@ -245,16 +196,10 @@ def _remote_revision(spec: str) -> str:
     head, at, ref = url.rpartition("@")
     url, ref = (head, ref) if at and "/" not in ref.partition(":")[2] and "://" in head else (url, "HEAD")
     try:
-        done = subprocess.run(
-            ["git", "ls-remote", url, ref],
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=30,
-            env={**os.environ, "GIT_TERMINAL_PROMPT": "0"},
-            stdin=subprocess.DEVNULL,
+        done = ask(
+            ["git", "ls-remote", url, ref], env={**os.environ, "GIT_TERMINAL_PROMPT": "0"}, timeout_s=30
         )
-    except (OSError, subprocess.TimeoutExpired):
+    except BuildError:
         return ""
     return done.stdout.split("\t")[0].strip()
 
@@ -280,3 +225,54 @@ def _files(top: Path) -> Iterator[Path]:
             name for name in names if name not in _SKIPPED and not name.endswith((".egg-info", "_cache"))
         )
         yield from (Path(directory, name) for name in sorted(files) if not name.endswith(".pyc"))
+
+
+def installer_options(find_links: Sequence[str], *, no_index: bool, base: Path) -> tuple[str, ...]:
+    """What pip and uv are told of where packages are; directories are relative to `base`."""
+    places = (str((base / place).absolute()) if (base / place).is_dir() else place for place in find_links)
+    links = tuple(word for place in places for word in ("--find-links", place))
+    return (*links, "--no-index") if no_index else links
+
+
+def available_versions(package: str, options: Sequence[str] = ()) -> tuple[str, ...]:
+    """All versions that could be installed here, oldest first; `options` are pip's, such as --find-links DIR."""
+    argv = [*_pip(), "index", "versions", "--disable-pip-version-check", *options, "--", package]
+    try:
+        done = ask(argv, env={**os.environ, "PIP_NO_COLOR": "1"}, timeout_s=120)
+    except BuildError as error:
+        raise BuildError(
+            f"cannot ask for the versions of {package}: {error}; give them by --versions"
+        ) from error
+    found = _AVAILABLE.search(done.stdout)
+    if found is None:
+        last = [line for line in done.stderr.splitlines() if line.startswith("ERROR")][-1:]
+        why = last[0].removeprefix("ERROR: ") if last else "pip knows none"
+        raise BuildError(f"no versions of {package}: {why}; give them by --versions, or --find-links DIR")
+    return tuple(reversed([version.strip() for version in found[1].split(",")]))
+
+
+def resolve_packages(packages: Sequence[str], options: Sequence[str] = (), *, base: Path) -> tuple[str, ...]:
+    """The packages and all that they need, each with the newest version that fits: what an environment is tonight."""
+    uv = find_uv()
+    what = "the packages cannot be resolved"
+    if uv:
+        words = ["pip", "compile", "--quiet", "--no-header", "--no-annotate", "--python", sys.executable]
+        printed = answer(
+            [uv, *words, *options, "-"], what=what, cwd=base, feed="".join(f"{spec}\n" for spec in packages)
+        )
+        return tuple(line.strip() for line in printed.splitlines() if line.strip() and line[0] not in "#-")
+    words = ["install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-"]
+    report = json.loads(answer([*_pip(), *words, *options, *packages], what=what, cwd=base))
+    found = (item["metadata"] for item in report["install"])
+    return tuple(sorted(f"{one['name']}=={one['version']}" for one in found))
+
+
+def _pip() -> list[str]:
+    if find_spec("pip"):
+        return [sys.executable, "-m", "pip"]
+    found = shutil.which("pip") or shutil.which("pip3")
+    if found is None:
+        raise BuildError(
+            "finding the versions of a package needs pip: install it, or give them by --versions"
+        )
+    return [found, "--python", sys.executable]

@@ -1,140 +1,149 @@
 """A suspicion followed up: run again to confirm it, searched for its cause, and put into a finding."""
 
+import math
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from paceline.errors import PacelineError
-from paceline.experiments.bisect.bisection import BisectTask, case_of, run_bisection, write_result
-from paceline.experiments.bisect.brackets import Bracket, Surroundings, find_bracket
-from paceline.experiments.bisect.result import BisectionResult, Candidate, bisection_data, difference_text
-from paceline.experiments.bisect.searching import Limits, Run, Search
-from paceline.experiments.builds.workshop import State, Workshop
-from paceline.experiments.nightly.recheck import recheck
-from paceline.experiments.nightly.remembering import remember_confirmed
-from paceline.experiments.nightly.suspected import Suspected
-from paceline.experiments.trials import Interrupted
+from paceline.config.sections import Nightly
+from paceline.errors import BuildError, PacelineError
+from paceline.experiments.bisect import (
+    BisectTask,
+    case_of,
+    measured_value,
+    run_bisection,
+    run_case,
+    write_result,
+)
+from paceline.experiments.bisect.report import BisectionResult, Question, bisection_data, difference_text
+from paceline.experiments.bisect.search import Limits, Run, Search
+from paceline.experiments.bisect.steps import Bracket, find_bracket
+from paceline.experiments.builds import Builder, Candidate
+from paceline.experiments.nightly.suspicions import Suspected
+from paceline.experiments.trials import Interrupted, TrialSetting
 from paceline.findings.commits import Repository
+from paceline.findings.suspects import commit_suspects, environment_suspects
 from paceline.history import Store
+from paceline.history.findings import StoredFinding, write_findings
+from paceline.judge import Comparison, compare
 from paceline.model import Finding, Verdict
 from paceline.record.codec import load
+from paceline.record.layout import safe_name
 from paceline.session.request import Request
 
 JUDGE = "nightly"
+WHO = "paceline nightly"
+_FIRST_RUNS = 3
 
 Note = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
-    """What an investigation has at hand; `tonight` is the state that the session was measured in."""
+class Night:
+    """What a night is made of; `tonight` is what its session is measured in, `request` asks for runs without sinks."""
 
     request: Request
-    workshop: Workshop
-    tonight: State
-    place: Path
-    limits: Limits
-    own_environment: bool = False
+    options: Nightly
+    builder: Builder
+    tonight: Candidate
+    repository: Repository | None
+    results_dir: Path
     bisects: bool = True
     ends_at_s: float = float("inf")
     note: Note = lambda text: None
 
-    @property
-    def is_over(self) -> bool:
-        return time.monotonic() >= self.ends_at_s
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Followed:
-    """What came of a suspicion: whether it holds (None: not known), and what is known of its cause."""
+    """What came of a suspicion: whether it holds (None: not known), and the bisection that looked for its cause."""
 
     holds: bool | None
     message: str
-    result: BisectionResult | None = None
+    bisection: Mapping[str, Any] = field(default_factory=dict)
+    difference: Comparison | None = None
     out: Path | None = None
     notes: tuple[str, ...] = ()
 
 
-def investigate(suspected: Suspected, store: Store, repository: Repository | None, means: Means) -> Finding:
+def investigate(suspected: Suspected, store: Store, night: Night) -> Finding:
     """The finding that a suspicion becomes; what goes wrong on the way is part of it."""
     name = f"{suspected.series.metric} of {suspected.series.case}"
-    if means.is_over:
+    if time.monotonic() >= night.ends_at_s:
         return _finding(suspected, Followed(holds=None, message="not run again: the night's budget is spent"))
-    means.note(f"{name} looks {suspected.effect * 100:+.1f} % worse: running it again")
+    night.note(f"{name} looks {suspected.effect * 100:+.1f} % worse: running it again")
     try:
-        followed = _follow(suspected, _surroundings(suspected, store, repository, means), means)
+        followed = _follow(suspected, store, night)
     except Interrupted:
         raise
     except PacelineError as error:
         followed = Followed(holds=None, message=f"could not be run again: {str(error).splitlines()[0]}")
-    means.note(f"{name}: {followed.message}")
+    night.note(f"{name}: {followed.message}")
     finding = _finding(suspected, followed)
     if followed.holds:
-        remember_confirmed(store, repository, suspected, finding)
+        _store_confirmed(store, night.repository, suspected, finding)
     return finding
 
 
-def _surroundings(
-    suspected: Suspected, store: Store, repository: Repository | None, means: Means
-) -> Surroundings:
-    return Surroundings(
-        good=suspected.good,
-        bad=suspected.bad,
-        before=store.environment(suspected.good.environment),
-        after=store.environment(suspected.bad.environment),
-        repo=repository.root if repository else None,
-        own=means.own_environment,
-        options=means.workshop.options,
+def _follow(suspected: Suspected, store: Store, night: Night) -> Followed:
+    good, bad = suspected.good, suspected.bad
+    bracket = find_bracket(
+        good,
+        bad,
+        (store.environment(good.environment), store.environment(bad.environment)),
+        repo=night.repository.root if night.repository else None,
+        own=bool(night.options.packages or night.options.install),
+        options=night.builder.options,
     )
-
-
-def _follow(suspected: Suspected, around: Surroundings, means: Means) -> Followed:
-    bracket = find_bracket(around)
-    if bracket.line is None:
-        return _follow_without_line(suspected, bracket, means)
-    task = make_task(suspected, bracket, means)
+    if bracket.steps is None:
+        holds, message = _run_again(suspected, night)
+        return Followed(holds=holds, message=message, notes=bracket.notes)
+    task = _make_task(suspected, bracket, night)
     known = _known_result(task)
     if known is not None:
         return known
-    result = run_bisection(task, _teller(means), ends_only=True, ends_at_s=means.ends_at_s)
-    if result.ending == "unsure" and result.culprit is not None and means.bisects:
-        result = run_bisection(task, _teller(means), ends_at_s=means.ends_at_s)
+
+    def tell(run: Run, search: Search, candidate: Candidate) -> None:
+        guess, question = search.guess, search.question
+        likely = f", likely {question.at(guess[0]).label} {guess[1] * 100:.0f} %" if guess else ""
+        gave = question.shown(run.value) if run.value is not None else run.reason
+        night.note(f"run {len(search.runs)}: {candidate.label} {gave}{likely}")
+
+    result = run_bisection(task, tell, ends_only=True, ends_at_s=night.ends_at_s)
+    if result.ending == "unsure" and result.culprit is not None and night.bisects:
+        result = run_bisection(task, tell, ends_at_s=night.ends_at_s)
     write_result(result, task.out)
     return _concluded(result, task.out)
 
 
-def make_task(suspected: Suspected, bracket: Bracket, means: Means) -> BisectTask:
-    """The bisection that tells a suspicion's cause."""
-    assert bracket.line is not None
-    good, states = bracket.line
+def _make_task(suspected: Suspected, bracket: Bracket, night: Night) -> BisectTask:
+    """The bisection that finds a suspicion's cause."""
+    assert bracket.steps is not None
+    good, candidates = bracket.steps
+    options = night.options
+    case = case_of(night.request, suspected.series.case)
     task = BisectTask(
-        configs=means.request.configs,
-        datasets=means.request.datasets,
-        case=case_of(means.request, suspected.series.case),
-        metric=suspected.series.metric,
-        unit=suspected.series.unit or None,
-        direction=suspected.direction,
-        good=good,
-        states=states,
-        workshop=means.workshop,
-        limits=means.limits,
-        out=means.place,
+        configs=night.request.configs,
+        datasets=night.request.datasets,
+        case=case,
+        question=Question(
+            case=case.name,
+            metric=suspected.series.metric,
+            unit=suspected.series.unit or None,
+            direction=suspected.direction,
+            good=good,
+            candidates=candidates,
+        ),
+        builder=night.builder,
+        limits=Limits(
+            confidence=options.confidence, max_runs=options.max_runs, end_runs=max(3, options.confirm_runs)
+        ),
+        out=night.results_dir,
         origin={"regression": suspected.finding.id} if suspected.finding else {},
         notes=bracket.notes,
     )
-    return task.placed_under(means.place)
-
-
-def _teller(means: Means) -> Callable[[Run, Search, Candidate], None]:
-    def tell(run: Run, search: Search, candidate: Candidate) -> None:
-        guess = search.guess
-        likely = f", likely {search.label(guess[0])} {guess[1] * 100:.0f} %" if guess else ""
-        gave = search.shown(run.value) if run.value is not None else run.reason
-        means.note(f"run {len(search.runs)}: {candidate.label} {gave}{likely}")
-
-    return tell
+    return task.placed_under(night.results_dir)
 
 
 def _known_result(task: BisectTask) -> Followed | None:
@@ -142,47 +151,85 @@ def _known_result(task: BisectTask) -> Followed | None:
 
     Every night brings another point, and so another bracket around the same culprit.
     """
-    idents = {state.candidate.ident: number for number, state in enumerate(task.states)}
+    question = task.question
+    idents = {candidate.ident for candidate in question.candidates}
     for file in sorted(task.out.parent.glob("*/bisect.json")):
         try:
             data = load(file.read_bytes())
         except (OSError, ValueError):
             continue
-        same = (data.get("case"), data.get("metric")) == (task.case.name, task.metric)
+        same = (data.get("case"), data.get("metric")) == (question.case, question.metric)
         if same and data.get("ending") == "found" and data.get("culprit") in idents:
-            return Followed(holds=True, message=str(data["message"]), out=file.parent, result=None)
+            return Followed(holds=True, message=str(data["message"]), out=file.parent, bisection=data)
     return None
 
 
 def _concluded(result: BisectionResult, out: Path) -> Followed:
-    holds = {"found": True, "not_reproduced": False, "reversed": False, "unmeasurable": None}
-    if result.ending != "unsure":
-        return Followed(
-            holds=holds[result.ending], message=result.message, result=result, out=out, notes=result.notes
-        )
-    is_confirmed = result.culprit is not None
-    by = f" by {difference_text(result.difference)}" if result.difference and is_confirmed else ""
-    message = f"Confirmed{by}. {result.message}" if is_confirmed else result.message
+    holds = {"found": True, "not_reproduced": False, "reversed": False}.get(result.ending)
+    message = result.message
+    if result.ending == "unsure" and result.culprit is not None:
+        holds = True
+        by = f" by {difference_text(result.difference)}" if result.difference else ""
+        message = f"Confirmed{by}. {message}"
     return Followed(
-        holds=True if is_confirmed else None, message=message, result=result, out=out, notes=result.notes
+        holds=holds,
+        message=message,
+        bisection=bisection_data(result),
+        difference=result.difference,
+        out=out,
+        notes=result.notes,
     )
 
 
-def _follow_without_line(suspected: Suspected, bracket: Bracket, means: Means) -> Followed:
-    """Nothing that can be tried again changed: only whether the new values come again can be told."""
-    holds, message = recheck(
-        suspected, means.request, means.tonight, means.workshop, means.place, means.limits.end_runs
+def _run_again(suspected: Suspected, night: Night) -> tuple[bool | None, str]:
+    """Whether the case is still worse than it was, where nothing that can be tried again changed; and a sentence.
+
+    It runs until the new values are told from the old ones or are seen to be like them.
+    """
+    try:
+        built = night.builder.build(night.tonight)
+    except BuildError as error:
+        raise BuildError(f"tonight's environment cannot be made again: {error}") from error
+    case = case_of(night.request, suspected.series.case)
+    # Trials of their own for each night's suspicion: another night is run anew.
+    name = safe_name(f"{suspected.series.case}-{suspected.series.metric}-{suspected.bad.session}")
+    setting = TrialSetting(
+        name=f"again-{built.worktree.revision[:10] if built.worktree else 'here'}",
+        directory=night.results_dir / "recheck" / name,
+        configs=night.request.configs,
+        datasets=night.request.datasets,
     )
-    return Followed(holds=holds, message=message, notes=bracket.notes)
+    values: list[float] = []
+    most_runs = max(3, night.options.confirm_runs)
+    for number in range(1, most_runs + 1):
+        record = run_case(case, setting, built, number)
+        value, reason = measured_value(record, suspected.series.metric)
+        if value is None:
+            return None, f"could not be run again: {reason}"
+        values.append(value)
+        if number >= _FIRST_RUNS:
+            verdict, by = _compared(suspected, values)
+            if verdict == "worse":
+                return True, f"Confirmed by {number} runs: {by}. Nothing that can be searched changed."
+            if verdict in ("same", "better"):
+                return False, f"Not confirmed: {number} runs say {verdict} ({by})."
+    return None, f"Neither confirmed nor refuted by {most_runs} runs: {_compared(suspected, values)[1]}."
+
+
+def _compared(suspected: Suspected, values: list[float]) -> tuple[str, str]:
+    found = compare(list(suspected.before), values, higher_is_better=suspected.direction == "higher")
+    if not math.isfinite(found.ratio):
+        return "inconclusive", "they cannot be compared"
+    return found.verdict, difference_text(found)
 
 
 def _finding(suspected: Suspected, followed: Followed) -> Finding:
     verdict: Verdict = "worse"
     if followed.holds is False or (followed.holds is None and not suspected.is_certain):
         verdict = "inconclusive"
-    result = followed.result
-    difference = result.difference if result else None
+    difference = followed.difference
     notes = "".join(f" Note: {note}." for note in followed.notes)
+    names = ("culprit", "kind", "subject", "confidence", "runs")
     return Finding(
         id=suspected.id,
         judge=JUDGE,
@@ -192,47 +239,62 @@ def _finding(suspected: Suspected, followed: Followed) -> Finding:
         effect=difference.ratio - 1 if difference else suspected.effect,
         low=difference.low - 1 if difference else None,
         high=difference.high - 1 if difference else None,
-        evidence=_evidence(suspected, followed),
+        evidence={
+            "confirmed": followed.holds,
+            **{name: followed.bisection.get(name) for name in names},
+            "bisection": str(followed.out) if followed.out else None,
+            "regression": suspected.finding.id if suspected.finding else None,
+            "last_good": {"revision": suspected.good.revision, "session": suspected.good.session},
+            "first_bad": {"revision": suspected.bad.revision, "session": suspected.bad.session},
+            "also": [f"{key.metric} of {key.case}" for key in suspected.also],
+            "notes": list(followed.notes),
+        },
         message=f"{followed.message}{notes}",
     )
 
 
-def _evidence(suspected: Suspected, followed: Followed) -> dict[str, Any]:
-    named = followed.result.named if followed.result and followed.result.ending == "found" else None
-    data = _stored(followed)
-    return {
-        "confirmed": followed.holds,
-        "culprit": named.ident if named else data.get("culprit"),
-        "kind": named.kind if named else data.get("kind"),
-        "subject": named.title if named else data.get("subject"),
-        "confidence": data.get("confidence"),
-        "runs": data.get("runs"),
-        "bisection": str(followed.out) if followed.out else None,
-        "regression": suspected.finding.id if suspected.finding else None,
-        "last_good": {"revision": suspected.good.revision, "session": suspected.good.session},
-        "first_bad": {"revision": suspected.bad.revision, "session": suspected.bad.session},
-        "also": [f"{key.metric} of {key.case}" for key in suspected.also],
-        "notes": list(followed.notes),
-    }
+def _store_confirmed(
+    store: Store, repository: Repository | None, suspected: Suspected, finding: Finding
+) -> None:
+    """Keep a confirmed suspicion as a finding: the next night knows of it, whatever its own values look like.
 
-
-def _stored(followed: Followed) -> dict[str, Any]:
-    """The data of the bisection, of this night or of an earlier one."""
-    if followed.result is not None:
-        return bisection_data(followed.result)
-    if followed.out is None:
-        return {}
-    data = load((followed.out / "bisect.json").read_bytes())
-    return data if isinstance(data, dict) else {}
+    What was found out is kept in the words said about it.
+    """
+    known = suspected.finding
+    if known is None:
+        good, bad = suspected.good, suspected.bad
+        environments = store.environment(good.environment), store.environment(bad.environment)
+        effect = suspected.effect if finding.effect is None else finding.effect
+        known = StoredFinding(
+            id=suspected.id,
+            series=suspected.series,
+            epoch=suspected.epoch,
+            verdict="worse",
+            effect=effect,
+            low=effect if finding.low is None else finding.low,
+            high=effect if finding.high is None else finding.high,
+            p_value=suspected.chance,
+            last_good=good,
+            first_bad=bad,
+            at_record=suspected.at.record_id,
+            at_time=suspected.at.time,
+            found_at=bad.time,
+            found_in=bad.session,
+            suspects=(*commit_suspects(repository, good, bad), *environment_suspects(*environments)),
+        )
+        with store.database.writing():
+            write_findings(store.database, [known])
+    if known.said is None or known.said.why != finding.message:
+        store.say(known.id, "new", why=finding.message, who=WHO)
 
 
 def merge_findings(found: Sequence[Finding], known: Sequence[Finding]) -> tuple[Finding, ...]:
     """What was followed up, in place of what was said of the same metric before."""
-    told = {(one.case, one.metric) for one in found}
+    followed = {(one.case, one.metric) for one in found}
     also = {name for one in found if one.verdict != "worse" for name in one.evidence.get("also", ())}
     rest = [
         one
         for one in known
-        if (one.case, one.metric) not in told and f"{one.metric} of {one.case}" not in also
+        if (one.case, one.metric) not in followed and f"{one.metric} of {one.case}" not in also
     ]
     return (*found, *rest)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from paceline.errors import HistoryError
 from paceline.history.importers.batch import Batch, OnProblem
-from paceline.history.importers.files import complain
+from paceline.history.importers.document import complain
 from paceline.history.importers.recognition import DATABASE, FORMATS, force, is_database, look, places
 
 __all__ = ["DATABASE", "FORMATS", "Batch", "OnProblem", "is_database", "read", "recognise"]

@@ -9,7 +9,6 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from paceline.history.importers import moments
 from paceline.history.importers.batch import (
     Batch,
     make_batch,
@@ -21,8 +20,12 @@ from paceline.history.importers.batch import (
     single,
 )
 from paceline.history.importers.document import Value, read_json
-from paceline.history.importers.machine import environment
-from paceline.history.importers.values import from_repr
+from paceline.history.importers.values import (
+    environment,
+    from_repr,
+    time_from_epoch,
+    time_of_file,
+)
 from paceline.model import Direction, Measurement, Record, Status
 
 FORMAT = "asv"
@@ -54,7 +57,7 @@ def batches(document: Value, path: Path) -> Iterator[Batch]:
     session = make_session(
         FORMAT,
         (name, commit, document.get("env_name").text("") or path.stem),
-        started_at=begun or commit_time or moments.of_file(path),
+        started_at=begun or commit_time or time_of_file(path),
         revision=commit,
         commit_time=commit_time,
         directory=str(path.absolute().parent),
@@ -194,4 +197,4 @@ def _meaning(function: str, about: Value) -> tuple[str, str | None, Direction | 
 
 
 def _time(milliseconds: Value) -> str:
-    return moments.from_epoch(milliseconds.number() / 1000) if milliseconds.is_number() else ""
+    return time_from_epoch(milliseconds.number() / 1000) if milliseconds.is_number() else ""

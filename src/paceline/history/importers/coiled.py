@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from paceline.history.importers import moments
 from paceline.history.importers.batch import Batch, make_batch, make_case, make_record, make_session, once
-from paceline.history.importers.document import storable_text
-from paceline.history.importers.files import complain
-from paceline.history.importers.machine import environment
+from paceline.history.importers.document import complain, storable_text
+from paceline.history.importers.values import environment, time_from_text
 from paceline.model import Direction, Measurement, Record, Status
 
 FORMAT = "coiled"
@@ -167,4 +165,4 @@ def _text(row: Row, column: str) -> str:
 
 
 def _time(row: Row, column: str) -> str:
-    return moments.from_text(_text(row, column))
+    return time_from_text(_text(row, column))

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from paceline.history.importers import moments
 from paceline.history.importers.batch import (
     Batch,
     OnProblem,
@@ -15,10 +14,12 @@ from paceline.history.importers.batch import (
     measure,
     single,
 )
-from paceline.history.importers.document import Value, digest, read_json
-from paceline.history.importers.files import read_bytes
-from paceline.history.importers.machine import environment
-from paceline.history.importers.values import number_or_text
+from paceline.history.importers.document import Value, digest, read_bytes, read_json
+from paceline.history.importers.values import (
+    environment,
+    number_or_text,
+    time_of_file,
+)
 from paceline.model import Case, Measurement, Record
 
 FORMAT = "criterion"
@@ -55,7 +56,7 @@ def batches(directory: Path, _: OnProblem) -> Iterator[Batch]:
     session = make_session(
         FORMAT,
         (case.key, digest([estimates.data, samples.data])),
-        started_at=moments.of_file(directory / _FILES[1]),
+        started_at=time_of_file(directory / _FILES[1]),
         directory=str(directory.absolute()),
         meta={"baseline": directory.name},
     )

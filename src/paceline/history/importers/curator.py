@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from paceline.errors import HistoryError
-from paceline.history.importers import moments
 from paceline.history.importers.batch import (
     Batch,
     OnProblem,
@@ -20,9 +19,8 @@ from paceline.history.importers.batch import (
     once,
     single,
 )
-from paceline.history.importers.document import Value, read_json
-from paceline.history.importers.files import complain, read_bytes, read_head
-from paceline.history.importers.machine import environment
+from paceline.history.importers.document import Value, complain, read_bytes, read_head, read_json
+from paceline.history.importers.values import environment, time_from_epoch, time_from_text, time_of_file
 from paceline.metrics import describe
 from paceline.model import Measurement, Record, Scalar, Status
 
@@ -58,7 +56,7 @@ def batches(directory: Path, on_problem: OnProblem) -> Iterator[Batch]:
     session = make_session(
         FORMAT,
         (host, revision, begun[0]),
-        started_at=begun[0] or moments.of_file(directory),
+        started_at=begun[0] or time_of_file(directory),
         revision=revision,
         directory=str(directory.absolute()),
         meta={
@@ -87,8 +85,8 @@ def _begun(entry: Value) -> str:
     """The time of an entry's start, in seconds since 1970 or, in early versions, as text."""
     time = entry.get("exec_started_at")
     if time.is_number():
-        return moments.from_epoch(time.number())
-    return moments.from_text(time.text(""))
+        return time_from_epoch(time.number())
+    return time_from_text(time.text(""))
 
 
 def _said(value: Value) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from paceline.history.importers import moments
 from paceline.history.importers.batch import (
     Batch,
     make_batch,
@@ -14,10 +13,13 @@ from paceline.history.importers.batch import (
     make_session,
     single,
 )
-from paceline.history.importers.document import Value, parse
-from paceline.history.importers.files import complain, read_bytes
-from paceline.history.importers.machine import environment
-from paceline.history.importers.values import seconds_in
+from paceline.history.importers.document import Value, complain, parse, read_bytes
+from paceline.history.importers.values import (
+    environment,
+    seconds_in,
+    time_from_epoch,
+    time_from_text,
+)
 from paceline.model import Direction, Measurement, Record
 
 FORMAT = "github-action-benchmark"
@@ -52,12 +54,12 @@ def batches(document: Value, path: Path) -> Iterator[Batch]:
 def _batch(point: Value, suite: str, repository: str, surroundings: dict[str, Any], path: Path) -> Batch:
     commit, date = point["commit"], point["date"].number()
     revision = commit["id"].text()
-    commit_time = moments.from_text(commit.get("timestamp").text(""))
+    commit_time = time_from_text(commit.get("timestamp").text(""))
     tool = point.get("tool").text("")
     session = make_session(
         FORMAT,
         (repository, suite, revision, str(date)),
-        started_at=moments.from_epoch(date / 1000) or commit_time,
+        started_at=time_from_epoch(date / 1000) or commit_time,
         revision=revision,
         commit_time=commit_time,
         directory=str(path.absolute().parent),

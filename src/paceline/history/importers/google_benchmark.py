@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from paceline.history.importers import moments
 from paceline.history.importers.batch import (
     Batch,
     make_batch,
@@ -16,8 +15,12 @@ from paceline.history.importers.batch import (
     single,
 )
 from paceline.history.importers.document import Value, digest
-from paceline.history.importers.machine import environment
-from paceline.history.importers.values import seconds_in
+from paceline.history.importers.values import (
+    environment,
+    seconds_in,
+    time_from_text,
+    time_of_file,
+)
 from paceline.metrics import describe
 from paceline.model import Case, Direction, Record, Scalar, Status
 
@@ -67,7 +70,7 @@ def batches(document: Value, path: Path) -> Iterator[Batch]:
     session = make_session(
         FORMAT,
         (digest(document.data),),
-        started_at=moments.from_text(context.get("date").text("")) or moments.of_file(path),
+        started_at=time_from_text(context.get("date").text("")) or time_of_file(path),
         revision=next((context[name].text() for name in _REVISIONS if context.get(name).data), ""),
         branch=context.get("git_branch").text(""),
         directory=str(path.absolute().parent),

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from paceline.history.importers import moments
 from paceline.history.importers.batch import (
     Batch,
     make_batch,
@@ -15,8 +14,12 @@ from paceline.history.importers.batch import (
     single,
 )
 from paceline.history.importers.document import Value, digest
-from paceline.history.importers.machine import environment
-from paceline.history.importers.values import number_or_text
+from paceline.history.importers.values import (
+    environment,
+    number_or_text,
+    time_from_text,
+    time_of_file,
+)
 from paceline.metrics import describe
 from paceline.model import Measurement, Record, Scalar, Status
 
@@ -44,11 +47,11 @@ def matches(data: Any) -> bool:
 def batches(document: Value, path: Path) -> Iterator[Batch]:
     """One session: a call of hyperfine. Version 1 does not say when that was; its file's time stands for it."""
     metadata = document.get("metadata")
-    started_at = moments.from_text(metadata.get("start_time").text(""))
+    started_at = time_from_text(metadata.get("start_time").text(""))
     session = make_session(
         FORMAT,
         (digest(document.data),),
-        started_at=started_at or moments.of_file(path),
+        started_at=started_at or time_of_file(path),
         directory=str(path.absolute().parent),
         meta={"file": path.name, "version": metadata.get("hyperfine_version").text("")},
     )

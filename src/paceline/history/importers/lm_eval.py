@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from paceline.history.importers import moments
 from paceline.history.importers.batch import (
     Batch,
     make_batch,
@@ -16,7 +15,7 @@ from paceline.history.importers.batch import (
     single,
 )
 from paceline.history.importers.document import Value, digest
-from paceline.history.importers.machine import environment
+from paceline.history.importers.values import environment, time_from_epoch, time_of_file
 from paceline.metrics import describe
 from paceline.model import Direction, Measurement, Record, Scalar
 
@@ -44,7 +43,7 @@ def batches(document: Value, path: Path) -> Iterator[Batch]:
         (model, time, document.get("git_hash").text(""), *document["results"].fields)
         if time
         else (digest(document.data),),
-        started_at=moments.from_epoch(date.number()) if date.is_number() else moments.of_file(path),
+        started_at=time_from_epoch(date.number()) if date.is_number() else time_of_file(path),
         revision=config.get("model_sha").text(""),
         directory=str(path.absolute().parent),
         meta={

@@ -4,10 +4,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from paceline.history.importers import moments
 from paceline.history.importers.batch import Batch, make_batch, make_case, make_record, make_session, measure
 from paceline.history.importers.document import Value, digest
-from paceline.history.importers.machine import environment
+from paceline.history.importers.values import environment, time_from_text, time_of_file
 from paceline.model import Direction, Measurement, Record, Status
 
 FORMAT = "pyperf"
@@ -33,14 +32,14 @@ def batches(document: Value, path: Path) -> Iterator[Batch]:
     suite = document.get("metadata")
     benchmarks = list(document["benchmarks"].each())
     facts = Facts([suite, *(item.get("metadata") for item in benchmarks), *_runs_metadata(benchmarks)])
-    started_at = min(filter(None, map(moments.from_text, facts.all("date"))), default="")
+    started_at = min(filter(None, map(time_from_text, facts.all("date"))), default="")
     session = make_session(
         FORMAT,
         (started_at, facts.first("hostname"), *([] if started_at else [digest(document.data)])),
-        started_at=started_at or moments.of_file(path),
+        started_at=started_at or time_of_file(path),
         revision=facts.first("commit_id"),
         branch=facts.first("commit_branch"),
-        commit_time=moments.from_text(facts.first("commit_date")),
+        commit_time=time_from_text(facts.first("commit_date")),
         directory=str(path.absolute().parent),
         meta={"file": path.name, "version": facts.first("perf_version")},
     )
@@ -113,7 +112,7 @@ def _plain(metadata: Value) -> dict[str, Any]:
 
 
 def _date(run: Value) -> str:
-    return moments.from_text(run.get("metadata").get("date").text(""))
+    return time_from_text(run.get("metadata").get("date").text(""))
 
 
 def _peak_memory(runs: list[Value], metadata: Mapping[str, Any]) -> dict[str, Measurement]:

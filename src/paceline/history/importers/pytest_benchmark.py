@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from paceline.history.importers import moments
 from paceline.history.importers.batch import (
     Batch,
     make_batch,
@@ -15,7 +14,7 @@ from paceline.history.importers.batch import (
     single,
 )
 from paceline.history.importers.document import Value, digest
-from paceline.history.importers.machine import environment
+from paceline.history.importers.values import environment, time_from_text, time_of_file
 from paceline.model import Direction, Measurement, Record, Scalar
 
 FORMAT = "pytest-benchmark"
@@ -36,7 +35,7 @@ def batches(document: Value, path: Path) -> Iterator[Batch]:
     """One session: a run of pytest."""
     machine, commit = document.get("machine_info"), document.get("commit_info")
     time = document.get("datetime").text("")
-    started_at = moments.from_text(time) or moments.of_file(path)
+    started_at = time_from_text(time) or time_of_file(path)
     revision = _known(commit.get("id"))
     session = make_session(
         FORMAT,
@@ -44,7 +43,7 @@ def batches(document: Value, path: Path) -> Iterator[Batch]:
         started_at=started_at,
         revision=revision,
         branch=_known(commit.get("branch")),
-        commit_time=moments.from_text(commit.get("time").text("")),
+        commit_time=time_from_text(commit.get("time").text("")),
         directory=str(path.absolute().parent),
         meta={"file": path.name, "version": document.get("version").text(""), **_project(commit)},
     )

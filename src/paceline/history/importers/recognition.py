@@ -22,8 +22,7 @@ from paceline.history.importers import (
     session,
 )
 from paceline.history.importers.batch import Batch, OnProblem
-from paceline.history.importers.document import Value, read_json
-from paceline.history.importers.files import complain, read_head
+from paceline.history.importers.document import Value, complain, read_head, read_json
 
 DATABASE = "paceline"
 _VERSION_TABLE = "history_version"

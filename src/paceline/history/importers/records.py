@@ -13,8 +13,7 @@ from uuid import UUID
 
 from paceline.errors import HistoryError, PacelineError
 from paceline.history.importers.batch import Batch, OnProblem, make_batch, make_case, make_record
-from paceline.history.importers.document import Value, parse
-from paceline.history.importers.files import read_bytes, read_head
+from paceline.history.importers.document import Value, parse, read_bytes, read_head
 from paceline.history.session_info import SessionInfo
 from paceline.model import Record, Status
 from paceline.record import codec

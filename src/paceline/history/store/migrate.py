@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import inspect
+from sqlalchemy import Connection, inspect
 
 from paceline.errors import HistoryError
 from paceline.history.store import schema
 from paceline.history.store.database import Database, use_wal
-from paceline.history.store.views import VIEWS
+from paceline.history.store.views import VIEWS, drop_view
 
 REVISIONS = ("0001", "0002", "0003")
 """All there have been, oldest first. Known here because looking through the files would import alembic."""
@@ -85,9 +85,24 @@ def _upgrade(database: Database) -> None:
         return
     ((stored,),) = database.rows(f"SELECT version_num FROM {schema.VERSION_TABLE}")
     if stored != schema.HEAD:
-        from paceline.history.migrations.upgrade import upgrade  # brings alembic, half a second
-
         upgrade(connection, schema.HEAD)
+
+
+def upgrade(connection: Connection, revision: str) -> None:
+    """Bring the database to a revision, within the transaction that is open."""
+    from alembic import command  # takes half a second
+    from alembic.config import Config
+
+    for name in reversed(VIEWS):
+        connection.exec_driver_sql(drop_view(name))
+    config = Config()
+    scripts = Path(__file__).parents[1] / "migrations"
+    config.set_main_option("script_location", str(scripts).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+    if revision == schema.HEAD:
+        schema.create_views(connection)
 
 
 @contextmanager

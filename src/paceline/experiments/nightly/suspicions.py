@@ -1,4 +1,4 @@
-"""What may have got worse tonight: lasting changes that the history tells of, and newest values that look odd."""
+"""What may have got worse tonight: lasting changes in the history, and newest values that look odd."""
 
 import math
 import statistics
@@ -57,7 +57,7 @@ class Suspected:
         return math.erfc(self.weight / math.sqrt(2)) / 2
 
 
-def find_suspects(
+def find_suspicions(
     store: Store,
     repository: Repository | None,
     session_id: str,

@@ -1,0 +1,257 @@
+"""A run of pytest as a session: results in a journal while tests run, then in the history, at last on the screen."""
+
+import math
+import os
+import sys
+import uuid
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from paceline.errors import PacelineError
+from paceline.history.session_files import ci_run_url
+from paceline.history.session_info import SessionInfo
+from paceline.history.urls import find_url
+from paceline.model import Record, Status
+from paceline.pytest_plugin.journal import Journal, abandoned, candidates, end_line, records, shown
+from paceline.pytest_plugin.profiles import ProfilePass, with_profiles
+from paceline.pytest_plugin.recording import LINE, PHASES, RECORD, Recorder
+from paceline.record.environment import Environment, capture
+from paceline.record.redact import Redactor, secret_values
+from paceline.report.format import aligned, quantity, visible
+
+if TYPE_CHECKING:
+    from paceline.history import Store
+
+SHOWN = 25
+"""Lines of the table; a larger suite is better read with `paceline history`."""
+
+NOTABLE = 0.02
+"""A change below this is shown as none."""
+
+_MEMORY = ("peak_memory", "average_memory", "gpu_peak_memory_bytes")
+
+
+def activate(config: pytest.Config) -> None:
+    """Register the parts that this process needs: a worker of xdist stores nothing, it sends."""
+    # Workers know the id that xdist gives the whole run; without workers it is made here.
+    given = getattr(config, "workerinput", {}).get("testrunuid")
+    session_id = uuid_hex(given) if given else uuid.uuid4().hex
+    config.pluginmanager.register(Recorder(config), "paceline-recorder")
+    profile_dir = config.invocation_params.dir / config.option.paceline_profile_dir
+    if config.option.paceline_profile:
+        passes = ProfilePass(config.option.paceline_profile, profile_dir, session_id)
+        config.pluginmanager.register(passes, "paceline-profiles")
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Session(config, profile_dir, session_id), "paceline-session")
+
+
+def uuid_hex(text: str) -> str:
+    """The id of a run; `--testrunuid` lets users give xdist any text."""
+    try:
+        return uuid.UUID(text).hex
+    except ValueError:
+        return uuid.uuid5(uuid.NAMESPACE_URL, f"paceline testrunuid {text}").hex
+
+
+class Session:
+    """Stands where pytest was started; with xdist the reports of all workers come by here."""
+
+    def __init__(self, config: pytest.Config, profile_dir: Path, session_id: str) -> None:
+        self._rootpath = config.rootpath
+        self._directory = config.invocation_params.dir
+        self._profile_dir = profile_dir if config.option.paceline_profile else None
+        url = find_url(config.option.paceline_db)
+        is_file = "://" not in url and not url.startswith("sqlite:")
+        # A file is meant from where pytest was started, wherever a test goes.
+        self._database = str(self._directory / url) if is_file else url
+        self._session = SessionInfo(id=session_id, name="", kind="pytest")
+        self._environment: Environment | None = None
+        self._journal: Journal | None = None
+        self._running: dict[str, str] = {}
+        self._lines: list[str | Record] = []
+        self._summary = Summary(database=shown(self._database), directory=self._directory)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self) -> None:
+        """Look at the machine before tests, or workers that run them, make it busy."""
+        redactor = Redactor(secret_values(os.environ))
+        environment = capture(cwd=self._rootpath, redactor=redactor, command_line=sys.argv)
+        self._environment = environment
+        branch = environment.data.get("git", {}).get("branch")
+        now = datetime.now(UTC)
+        self._session = replace(
+            self._session,
+            name=f"pytest-{now:%Y%m%d-%H%M%S}",
+            started_at=now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            revision=environment.revision,
+            branch=branch
+            or os.environ.get("GITHUB_REF_NAME", "")
+            or os.environ.get("CI_COMMIT_REF_NAME", ""),
+            directory=str(self._directory),
+            ci_run_url=ci_run_url(os.environ),
+            tool="pytest",
+        )
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """The id that xdist gives the whole run is known from its first worker on."""
+        self._session = replace(self._session, id=uuid_hex(str(node.workerinput["testrunuid"])))
+        self._summary.workers = int(node.workerinput["workercount"])
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        line, record = report.__dict__.pop(LINE, None), report.__dict__.pop(RECORD, None)
+        outcome: str = report.outcome
+        if line is not None and report.when == "setup":
+            self._running[report.nodeid] = line
+            self._write(line)
+        elif line is not None:
+            self._running.pop(report.nodeid, None)
+            self._write(line)
+            self._lines.append(record or line)
+        elif report.nodeid in self._running:
+            if report.when not in PHASES:  # A worker died, says xdist.
+                self._give_up(report, report.longreprtext)
+            elif outcome == "rerun":  # Of this attempt, pytest-rerunfailures shows no more.
+                self._give_up(report, "failed, and run again")
+
+    def _give_up(self, report: pytest.TestReport, reason: str) -> None:
+        """Note that a test which started will have no record of its own."""
+        start = self._running.pop(report.nodeid)
+        end = end_line(start, Status.FAILED, reason, report.longreprtext)
+        self._write(end)
+        self._lines += (start, end)
+
+    def _write(self, line: str) -> None:
+        if self._journal is None:
+            header = {
+                "database": shown(self._database),
+                "session": asdict(self._session),
+                "environment": self._environment_data(),
+            }
+            self._journal = Journal(candidates(self._database, self._directory, self._session.id), header)
+        self._journal.write(line)
+
+    def _environment_data(self) -> dict[str, Any]:
+        assert self._environment is not None
+        return {**self._environment.data, "packages": list(self._environment.packages)}
+
+    def pytest_sessionfinish(self) -> None:
+        journal = self._journal
+        if journal is None:
+            return
+        made = records([*self._lines, *self._running.values()])
+        if self._profile_dir is not None:
+            directory = self._profile_dir / self._session.id
+            made = (with_profiles(record, directory) for record in made)
+        self._summary.records = list(made)
+        try:
+            self._store()
+        except (PacelineError, OSError) as error:
+            journal.close()
+            self._summary.trouble = f"the results of this run are lost: {error}"
+            if journal.path is not None:
+                self._summary.trouble = (
+                    f"{error}\n  The results are kept in {journal.path}; "
+                    "the next run with this database takes them in, or 'paceline history import'."
+                )
+        else:
+            journal.remove()
+
+    def _store(self) -> None:
+        from paceline.history import open_store
+
+        assert self._environment is not None
+        summary = self._summary
+        with open_store(self._database) as store:
+            if summary.records:
+                summary.previous = previous_values(store, summary.records, self._environment.class_id)
+                store.add(self._session, self._environment_data(), summary.records)
+            for path, header, lines in abandoned(self._database, self._directory):
+                try:
+                    session, environment = SessionInfo(**header["session"]), header["environment"]
+                except (KeyError, TypeError):
+                    continue  # A later version wrote it.
+                found = list(records(lines))
+                store.add(session, environment, found)
+                summary.recovered += len(found)
+                path.unlink(missing_ok=True)
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        self._summary.write(terminalreporter)
+
+
+@dataclass(slots=True, kw_only=True)
+class Summary:
+    """The last words of a run."""
+
+    database: str
+    directory: Path
+    records: list[Record] = field(default_factory=list)
+    previous: dict[str, float] = field(default_factory=dict)
+    recovered: int = 0
+    workers: int = 1
+    trouble: str = ""
+
+    def write(self, terminal: pytest.TerminalReporter) -> None:
+        if not (self.records or self.recovered or self.trouble):
+            return
+        database = Path(self.database)
+        is_here = database.is_relative_to(self.directory)
+        place = str(database.relative_to(self.directory)) if is_here else self.database
+        terminal.write_sep("-", f"benchmarks: {len(self.records)} recorded in {place}")
+        if self.records:
+            rows = [("test", "duration", "memory", "since last"), *map(self._row, self.records[:SHOWN])]
+            columns = [cells for cells in zip(*rows, strict=True) if any(cells[1:])]
+            for line in aligned(list(zip(*columns, strict=True))):
+                terminal.write_line(line)
+        if len(self.records) > SHOWN:
+            terminal.write_line(f"… and {len(self.records) - SHOWN} more")
+        if self.recovered:
+            terminal.write_line(f"{self.recovered} results of a run that was cut short were taken in, too")
+        if self.workers > 1:
+            terminal.write_line(
+                f"{self.workers} workers ran tests side by side: "
+                "times are not comparable with those of a run without -n",
+                yellow=True,
+            )
+        if self.trouble:
+            terminal.write_line(
+                f"warning: nothing was added to the history: {self.trouble}", yellow=True, bold=True
+            )
+
+    def _row(self, record: Record) -> tuple[str, str, str, str]:
+        duration = record.metrics.get("duration")
+        memory = next((record.metrics[name] for name in _MEMORY if name in record.metrics), None)
+        return (
+            visible(record.case.key),
+            quantity(duration.value, duration.unit) if duration else "",
+            quantity(memory.value, memory.unit) if memory else "",
+            self._change(record) if record.status.ok else record.status.value,
+        )
+
+    def _change(self, record: Record) -> str:
+        before, now = self.previous.get(record.case.key), record.metrics.get("duration")
+        if before is None or now is None or not isinstance(now.value, int | float) or before <= 0:
+            return ""
+        if self.workers > 1:
+            return "not comparable"
+        change = now.value / before - 1
+        if not math.isfinite(change):
+            return ""
+        return "same" if abs(change) < NOTABLE else f"{change:+.0%}"
+
+
+def previous_values(store: "Store", records: Sequence[Record], environment_class: str) -> dict[str, float]:
+    """The last duration that the history has of each case to be shown, measured in a place like this one."""
+    found = {}
+    for key in {record.case.key for record in records[:SHOWN]}:
+        series = store.series(key, "duration", environment_class=environment_class)
+        passed = [point for one in series for point in one.points if point.status == "passed"]
+        if passed:
+            found[key] = max(passed, key=lambda point: point.time).value
+    return found
