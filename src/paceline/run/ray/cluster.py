@@ -1,32 +1,43 @@
 """A Ray cluster of an entry's own: started before it, ended after it, and no other touched."""
 
 import importlib.util
+import math
 import os
+import re
 import shutil
-import socket
 import sys
+import threading
 import uuid
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any, Self
 
-from paceline.errors import MissingExtra
+from paceline.errors import MissingExtra, PacelineError
 from paceline.record.redact import Redactor
-from paceline.run.local.process import RUN_ID, Command, Usage
-from paceline.run.ray.head import ClusterError, Head, Log
-from paceline.run.ray.home import Home, sweep_stale
-from paceline.run.ray.options import PURPOSES, daemon_env, script_env, start_flags
-from paceline.run.ray.ports import reserve
-
-__all__ = ["ClusterError", "RayCluster", "sweep_stale"]
+from paceline.run.local import leftovers
+from paceline.run.local.process import RUN_ID, Command, Exit, Stream, Warden
+from paceline.run.ray.home import Home, knock, sweep_stale
+from paceline.run.ray.ports import PURPOSES, Ports, daemon_env, reserve, script_env, start_flags
 
 START_TIMEOUT_S = 120.0
 TRIES = 3
 FOREVER_S = 1e9
 MAX_PROCESSES = 1 << 20
-CONNECT_TIMEOUT_S = 5.0
+READY = b"Ray runtime started"  # printed when its node is registered, which is when work can be given to it
+TAIL_LINES = 2
+TAIL_LINE_CHARS = 300
+TAIL_BYTES = 8192
+POLL_S = 0.02
+LOOK_S = 1.0
+END_WAIT_S = 60.0
+
+_STAMP = re.compile(r"^\d{4}-\d\d-\d\d [\d:,]+\t[A-Z]+ \S+ -- ")
+
+
+class ClusterError(PacelineError):
+    """The cluster could not be had; the entry was not run."""
 
 
 class RayCluster:
@@ -56,7 +67,6 @@ class RayCluster:
         self.env: Mapping[str, str] = {}
         self.timings_s: dict[str, float] = {}
         self.warnings: tuple[str, ...] = ()
-        self.usage: Usage | None = None
 
     def __enter__(self) -> Self:
         begun = monotonic()
@@ -80,15 +90,11 @@ class RayCluster:
         """Use a running cluster; `auto` is the one the user's environment names, if it names one."""
         if address == "auto":
             address = self._environ.get("RAY_ADDRESS") or address
-        host, colon, port = address.rpartition("://")[2].rpartition(":")
-        if colon and port.isdecimal():
-            try:
-                socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT_S).close()
-            except OSError as error:
-                why = error.strerror or str(error)
-                raise ClusterError(
-                    f"no Ray cluster answers at {address}: {why}; check `ray.address`"
-                ) from error
+        try:
+            knock(address)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise ClusterError(f"no Ray cluster answers at {address}: {why}; check `ray.address`") from error
         self.env = {"RAY_ADDRESS": address}
         sizes = ("num_cpus", "num_gpus", "object_store_memory", "enable_object_spilling")
         unused = [name for name in sizes if self._options.get(name) is not None]
@@ -106,25 +112,46 @@ class RayCluster:
         except OSError as error:
             raise ClusterError(f"cannot keep Ray's logs: {error.strerror}: {error.filename}") from error
         for number in range(1, TRIES + 1):
-            head = self._prepared(command)
+            head = self._new_head(command)
             share_s = (deadline - monotonic()) / (TRIES + 1 - number)
             try:
                 head.start(deadline, self._stopping, share_s=share_s)
             except BaseException as error:
                 taken = self._end(head, self._directory / f"failed-{number}")
-                if not isinstance(error, ClusterError):
+                if not isinstance(error, ClusterError) or not taken:
                     raise
-                if not taken or number == TRIES or monotonic() >= deadline:
-                    raise ClusterError(_explained(str(error), taken, number)) from None
+                if number == TRIES or monotonic() >= deadline:
+                    ports = ", ".join(map(str, taken))
+                    raise ClusterError(f"{error} (port {ports} is in use; {number} tries)") from None
             else:
                 self._head, self.env = head, head.env
                 return
 
-    def _prepared(self, command: list[str]) -> Head:
+    def _new_head(self, command: list[str]) -> "Head":
         """All that a start needs, or none of it and why not."""
+        run_id = uuid.uuid4().hex
+        try:
+            home = Home.create(self._environ, run_id)
+        except OSError as error:
+            raise ClusterError(
+                f"cannot make a temporary directory for Ray: {error.strerror}: {error.filename}; "
+                "set TMPDIR to a directory that you can write to"
+            ) from error
         try:
             with ExitStack() as undo:
-                head = self._assembled(command, undo)
+                undo.callback(home.remove)
+                ports = reserve(PURPOSES)
+                undo.callback(ports.release)
+                env = script_env(self._environ, home, ports, dashboard=bool(self._options.get("dashboard")))
+                daemons = daemon_env(self._environ, env, ports, start_timeout_s=self._start_timeout_s)
+                start = Command(
+                    argv=(*command, *start_flags(self._options, ports, home.ray_dir)),
+                    env={**daemons, RUN_ID: run_id},
+                    cwd=self._cwd,
+                    timeout_s=FOREVER_S,
+                    max_processes=MAX_PROCESSES,
+                )
+                head = Head(start, home, ports, env, self._directory / "ray_start.log", self._redactor)
                 undo.pop_all()
                 return head
         except OSError as error:
@@ -133,40 +160,126 @@ class RayCluster:
         except ValueError as error:
             raise ClusterError(f"cannot start a Ray cluster: {error}") from error
 
-    def _assembled(self, command: list[str], undo: ExitStack) -> Head:
-        run_id = uuid.uuid4().hex
-        log = Log(self._directory / "ray_start.log", self._redactor)
-        undo.callback(log.close)
-        home = self._new_home(run_id)
-        undo.callback(home.remove)
-        ports = reserve(PURPOSES)
-        undo.callback(ports.release)
-        env = script_env(self._environ, home, ports, dashboard=bool(self._options.get("dashboard")))
-        daemons = daemon_env(self._environ, env, ports, start_timeout_s=self._start_timeout_s)
-        start = Command(
-            argv=(*command, *start_flags(self._options, ports, home.ray_dir)),
-            env={**daemons, RUN_ID: run_id},
-            cwd=self._cwd,
-            timeout_s=FOREVER_S,
-            max_processes=MAX_PROCESSES,
-        )
-        return Head(start, home, ports, env, log)
-
-    def _new_home(self, run_id: str) -> Home:
-        try:
-            return Home.create(self._environ, run_id)
-        except OSError as error:
-            raise ClusterError(
-                f"cannot make a temporary directory for Ray: {error.strerror}: {error.filename}; "
-                "set TMPDIR to a directory that you can write to"
-            ) from error
-
-    def _end(self, head: Head, logs: Path) -> list[int]:
+    def _end(self, head: "Head", logs: Path) -> list[int]:
         """End it, keep its logs, and make sure of the rest; the ports that others listen on."""
-        notes, taken = head.stop(logs, self._redactor)
-        self.usage = head.usage
+        notes, taken = head.stop(logs)
         self.warnings = (*self.warnings, *notes)
         return taken
+
+
+class Head:
+    """The one node of a cluster: `ray start` and all that it starts, under a warden of its own."""
+
+    def __init__(
+        self,
+        command: Command,
+        home: Home,
+        ports: Ports,
+        env: Mapping[str, str],
+        log: Path,
+        redactor: Redactor,
+    ) -> None:
+        self._command = command
+        self._home = home
+        self._ports = ports
+        self.env = env
+        self._redactor = redactor
+        self._log = log.open("ab", buffering=0)
+        self._streams = {"stdout": redactor.stream(), "stderr": redactor.stream()}
+        self._log_end = b""
+        self._warden = Warden()
+        self._thread = threading.Thread(target=self._run, name="ray-cluster", daemon=True)
+        self._ready = False
+        self._stopped = False
+        self._seen = b""
+        self._exit: Exit | None = None
+
+    def start(self, deadline: float, stopping: Callable[[], bool], *, share_s: float = math.inf) -> None:
+        """Start it and wait until work can be given to it.
+
+        A start that is not up after its share of the time is given up as soon as one of its ports turns out to be
+        somebody else's: Ray may wait for ever for a process of its own that could not have the port.
+        """
+        begun = monotonic()
+        look_at = begun + share_s
+        self._thread.start()
+        while not self._ready:
+            if self._exit is not None:
+                raise ClusterError(f"Ray did not start: {self._exit.message or 'it ended'}{self._log_tail()}")
+            is_taken = self._home.names_taken_port()
+            if monotonic() >= look_at:
+                look_at = monotonic() + LOOK_S
+                ours = leftovers.marked_by(self._command.env[RUN_ID])
+                is_taken = is_taken or bool(self._ports.held_by_others(ours))
+            if is_taken:
+                raise ClusterError("Ray did not start: another program was quicker to take its port")
+            if stopping():
+                raise ClusterError("stopped while its Ray cluster was starting")
+            if monotonic() >= deadline:
+                waited_s = monotonic() - begun
+                raise ClusterError(
+                    f"Ray did not start within {waited_s:.0f} s (`start_timeout_s`){self._log_tail()}"
+                )
+            self._thread.join(POLL_S)
+
+    def stop(self, logs: Path) -> tuple[list[str], list[int]]:
+        """End every process, keep the logs, remove the rest; what is to be noted, and the ports others listen on."""
+        notes = []
+        if self._ready and self._exit is not None:
+            notes.append(
+                f"the Ray cluster ended before the script did: {self._exit.message}{self._log_tail()}"
+            )
+        self._stopped = True
+        self._warden.stop(now=True)
+        if self._thread.ident is not None:
+            self._thread.join(END_WAIT_S)
+        with suppress(OSError):
+            self._warden.close()
+        if self._exit is not None and self._exit.reason == "stopped":
+            notes += [f"a process of the Ray cluster is left: {text}" for text in self._exit.leftovers]
+        if strays := leftovers.sweep([self._command.env[RUN_ID]]):
+            pids = ", ".join(map(str, strays))
+            notes.append(f"processes of the Ray cluster had got away and were ended: {pids}")
+        taken = self._ports.taken()
+        if taken and self._ready:
+            notes.append(f"still in use after the Ray cluster ended: port {', '.join(map(str, taken))}")
+        self._home.remove_semaphores()
+        try:
+            self._home.keep_logs(logs, self._redactor)
+        except OSError as error:
+            notes.append(f"Ray's logs could not be kept: {error}")
+        if left := self._home.remove():
+            notes.append(f"could not be removed after the Ray cluster ended: {left}")
+        self._ports.release()
+        for stream in self._streams.values():
+            with suppress(OSError):
+                self._log.write(stream.flush())
+        self._log.close()
+        return notes, taken
+
+    def _run(self) -> None:
+        try:
+            self._exit = self._warden.run(self._command, self._on_output, cancelled=lambda: self._stopped)
+        except OSError as error:
+            self._exit = Exit(returncode=None, reason="launch_error", message=str(error))
+
+    def _on_output(self, stream: Stream, chunk: bytes) -> None:
+        """Keep what `ray start` prints, with secrets masked; as it came, it says when the cluster is ready."""
+        data = self._streams[stream].feed(chunk)
+        self._log_end = (self._log_end + data)[-TAIL_BYTES:]
+        with suppress(OSError, ValueError):  # a full disk, or closed: nobody could be told more than this
+            self._log.write(data)
+        if not self._ready:
+            self._seen = (self._seen + chunk)[-TAIL_BYTES:]
+            self._ready = READY in self._seen
+
+    def _log_tail(self) -> str:
+        """The log's last lines without the inside of tracebacks, and without chatter if there is anything else."""
+        lines = [line for line in self._log_end.decode("utf-8", "replace").splitlines() if line.strip(" -")]
+        outer = [line for line in lines if not line.startswith((" ", "Traceback"))]
+        telling = [line for line in outer if "\tINFO " not in line] or outer
+        tail = " | ".join(_STAMP.sub("", line)[:TAIL_LINE_CHARS] for line in telling[-TAIL_LINES:])
+        return f"; its log ends: {tail}" if tail else ""
 
 
 def ray_command(environ: Mapping[str, str]) -> list[str]:
@@ -179,11 +292,3 @@ def ray_command(environ: Mapping[str, str]) -> list[str]:
     if program is None:
         raise ClusterError(str(MissingExtra("an entry with `ray:`", "ray")))
     return [program, "start"]
-
-
-def _explained(message: str, taken: list[int], tries: int) -> str:
-    """The message with what we know better than the log."""
-    if not taken:
-        return message
-    ports = ", ".join(map(str, taken))
-    return f"{message} (port {ports} is in use; {tries} tries)"
