@@ -14,12 +14,14 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Self
 
-from paceline.errors import MissingExtra, PacelineError
+from paceline.errors import MissingExtra
 from paceline.record.redact import Redactor
 from paceline.run.local import leftovers
 from paceline.run.local.process import RUN_ID, Command, Exit, Stream, Warden
-from paceline.run.ray.home import Home, knock, sweep_stale
-from paceline.run.ray.ports import PURPOSES, Ports, daemon_env, reserve, script_env, start_flags
+from paceline.run.ray.home import ClusterError, Home, knock, sweep_stale
+from paceline.run.ray.ports import PURPOSES, daemon_env, reserve, script_env, start_flags
+
+__all__ = ["ClusterError", "RayCluster"]
 
 START_TIMEOUT_S = 120.0
 TRIES = 3
@@ -34,10 +36,6 @@ LOOK_S = 1.0
 END_WAIT_S = 60.0
 
 _STAMP = re.compile(r"^\d{4}-\d\d-\d\d [\d:,]+\t[A-Z]+ \S+ -- ")
-
-
-class ClusterError(PacelineError):
-    """The cluster could not be had; the entry was not run."""
 
 
 class RayCluster:
@@ -56,13 +54,13 @@ class RayCluster:
         redactor: Redactor | None = None,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._options = options
-        self._directory = directory
-        self._environ = environ
-        self._cwd = cwd
-        self._redactor = redactor or Redactor()
+        self.options = options
+        self.directory = directory
+        self.environ = environ
+        self.cwd = cwd
+        self.redactor = redactor or Redactor()
         self._stopping = stopping
-        self._start_timeout_s = float(options.get("start_timeout_s") or START_TIMEOUT_S)
+        self.start_timeout_s = float(options.get("start_timeout_s") or START_TIMEOUT_S)
         self._head: Head | None = None
         self.env: Mapping[str, str] = {}
         self.timings_s: dict[str, float] = {}
@@ -71,10 +69,10 @@ class RayCluster:
     def __enter__(self) -> Self:
         begun = monotonic()
         try:
-            if self._options.get("address"):
-                self._join(str(self._options["address"]))
+            if self.options.get("address"):
+                self._join(str(self.options["address"]))
             else:
-                self._start(begun + self._start_timeout_s)
+                self._start(begun + self.start_timeout_s)
         finally:
             self.timings_s["cluster_start"] = monotonic() - begun
         return self
@@ -83,21 +81,17 @@ class RayCluster:
         begun = monotonic()
         head, self._head = self._head, None
         if head is not None:
-            self._end(head, self._directory / "logs")
+            self._end(head, self.directory / "logs")
         self.timings_s["cluster_stop"] = monotonic() - begun
 
     def _join(self, address: str) -> None:
         """Use a running cluster; `auto` is the one the user's environment names, if it names one."""
         if address == "auto":
-            address = self._environ.get("RAY_ADDRESS") or address
-        try:
-            knock(address)
-        except OSError as error:
-            why = error.strerror or str(error)
-            raise ClusterError(f"no Ray cluster answers at {address}: {why}; check `ray.address`") from error
+            address = self.environ.get("RAY_ADDRESS") or address
+        knock(address, hint="check `ray.address`")
         self.env = {"RAY_ADDRESS": address}
         sizes = ("num_cpus", "num_gpus", "object_store_memory", "enable_object_spilling")
-        unused = [name for name in sizes if self._options.get(name) is not None]
+        unused = [name for name in sizes if self.options.get(name) is not None]
         if unused:
             self.warnings = (
                 f"ray.{', ray.'.join(unused)} had no effect: the cluster at {address} was not ours",
@@ -105,19 +99,25 @@ class RayCluster:
 
     def _start(self, deadline: float) -> None:
         """Start it, on other ports if somebody was quicker to take one."""
-        command = ray_command(self._environ)
-        sweep_stale(self._environ)
+        command = ray_command(self.environ)
+        sweep_stale(self.environ)
         try:
-            self._directory.mkdir(parents=True, exist_ok=True)
+            self.directory.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ClusterError(f"cannot keep Ray's logs: {error.strerror}: {error.filename}") from error
         for number in range(1, TRIES + 1):
-            head = self._new_head(command)
+            try:
+                head = Head(self, command)
+            except OSError as error:
+                where = f": {error.filename}" if error.filename else ""
+                raise ClusterError(f"cannot start a Ray cluster: {error.strerror}{where}") from error
+            except ValueError as error:
+                raise ClusterError(f"cannot start a Ray cluster: {error}") from error
             share_s = (deadline - monotonic()) / (TRIES + 1 - number)
             try:
                 head.start(deadline, self._stopping, share_s=share_s)
             except BaseException as error:
-                taken = self._end(head, self._directory / f"failed-{number}")
+                taken = self._end(head, self.directory / f"failed-{number}")
                 if not isinstance(error, ClusterError) or not taken:
                     raise
                 if number == TRIES or monotonic() >= deadline:
@@ -126,39 +126,6 @@ class RayCluster:
             else:
                 self._head, self.env = head, head.env
                 return
-
-    def _new_head(self, command: list[str]) -> "Head":
-        """All that a start needs, or none of it and why not."""
-        run_id = uuid.uuid4().hex
-        try:
-            home = Home.create(self._environ, run_id)
-        except OSError as error:
-            raise ClusterError(
-                f"cannot make a temporary directory for Ray: {error.strerror}: {error.filename}; "
-                "set TMPDIR to a directory that you can write to"
-            ) from error
-        try:
-            with ExitStack() as undo:
-                undo.callback(home.remove)
-                ports = reserve(PURPOSES)
-                undo.callback(ports.release)
-                env = script_env(self._environ, home, ports, dashboard=bool(self._options.get("dashboard")))
-                daemons = daemon_env(self._environ, env, ports, start_timeout_s=self._start_timeout_s)
-                start = Command(
-                    argv=(*command, *start_flags(self._options, ports, home.ray_dir)),
-                    env={**daemons, RUN_ID: run_id},
-                    cwd=self._cwd,
-                    timeout_s=FOREVER_S,
-                    max_processes=MAX_PROCESSES,
-                )
-                head = Head(start, home, ports, env, self._directory / "ray_start.log", self._redactor)
-                undo.pop_all()
-                return head
-        except OSError as error:
-            where = f": {error.filename}" if error.filename else ""
-            raise ClusterError(f"cannot start a Ray cluster: {error.strerror}{where}") from error
-        except ValueError as error:
-            raise ClusterError(f"cannot start a Ray cluster: {error}") from error
 
     def _end(self, head: "Head", logs: Path) -> list[int]:
         """End it, keep its logs, and make sure of the rest; the ports that others listen on."""
@@ -170,29 +137,36 @@ class RayCluster:
 class Head:
     """The one node of a cluster: `ray start` and all that it starts, under a warden of its own."""
 
-    def __init__(
-        self,
-        command: Command,
-        home: Home,
-        ports: Ports,
-        env: Mapping[str, str],
-        log: Path,
-        redactor: Redactor,
-    ) -> None:
-        self._command = command
-        self._home = home
-        self._ports = ports
-        self.env = env
-        self._redactor = redactor
-        self._log = log.open("ab", buffering=0)
-        self._streams = {"stdout": redactor.stream(), "stderr": redactor.stream()}
+    def __init__(self, cluster: RayCluster, program: list[str]) -> None:
+        """All that a start needs, or none of it and why not."""
+        self._redactor = cluster.redactor
+        self._streams = {"stdout": self._redactor.stream(), "stderr": self._redactor.stream()}
         self._log_end = b""
-        self._warden = Warden()
-        self._thread = threading.Thread(target=self._run, name="ray-cluster", daemon=True)
+        self._seen = b""
         self._ready = False
         self._stopped = False
-        self._seen = b""
         self._exit: Exit | None = None
+        self._run_id = uuid.uuid4().hex
+        with ExitStack() as undo:
+            self._home = Home.create(cluster.environ, self._run_id)
+            undo.callback(self._home.remove)
+            self._ports = reserve(PURPOSES)
+            undo.callback(self._ports.release)
+            dashboard = bool(cluster.options.get("dashboard"))
+            self.env = script_env(cluster.environ, self._home, self._ports, dashboard=dashboard)
+            timeout_s = cluster.start_timeout_s
+            daemons = daemon_env(cluster.environ, self.env, self._ports, start_timeout_s=timeout_s)
+            self._command = Command(
+                argv=(*program, *start_flags(cluster.options, self._ports, self._home.ray_dir)),
+                env={**daemons, RUN_ID: self._run_id},
+                cwd=cluster.cwd,
+                timeout_s=FOREVER_S,
+                max_processes=MAX_PROCESSES,
+            )
+            self._log = (cluster.directory / "ray_start.log").open("ab", buffering=0)
+            undo.pop_all()
+        self._warden = Warden()
+        self._thread = threading.Thread(target=self._run, name="ray-cluster", daemon=True)
 
     def start(self, deadline: float, stopping: Callable[[], bool], *, share_s: float = math.inf) -> None:
         """Start it and wait until work can be given to it.
@@ -209,7 +183,7 @@ class Head:
             is_taken = self._home.names_taken_port()
             if monotonic() >= look_at:
                 look_at = monotonic() + LOOK_S
-                ours = leftovers.marked_by(self._command.env[RUN_ID])
+                ours = leftovers.marked_by(self._run_id)
                 is_taken = is_taken or bool(self._ports.held_by_others(ours))
             if is_taken:
                 raise ClusterError("Ray did not start: another program was quicker to take its port")
@@ -237,7 +211,7 @@ class Head:
             self._warden.close()
         if self._exit is not None and self._exit.reason == "stopped":
             notes += [f"a process of the Ray cluster is left: {text}" for text in self._exit.leftovers]
-        if strays := leftovers.sweep([self._command.env[RUN_ID]]):
+        if strays := leftovers.sweep([self._run_id]):
             pids = ", ".join(map(str, strays))
             notes.append(f"processes of the Ray cluster had got away and were ended: {pids}")
         taken = self._ports.taken()

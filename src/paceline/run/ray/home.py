@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Self
 
+from paceline.errors import PacelineError
 from paceline.record.redact import Redactor
 from paceline.run.local import leftovers, tree
 
@@ -35,6 +36,10 @@ _PORT_TAKEN = b"Failed to start the grpc server"
 _SEMAPHORE = re.compile(r"sem\.(?:obj|hdr)(\d+)-(\d+)")
 
 
+class ClusterError(PacelineError):
+    """A cluster could not be had."""
+
+
 class Home:
     """A directory that only this user can enter; Ray opens its own part in it to everybody."""
 
@@ -46,11 +51,17 @@ class Home:
 
     @classmethod
     def create(cls, environ: Mapping[str, str], run_id: str | None = None) -> Self:
-        """A new one, with an access token for the cluster in it; OSError if that cannot be.
+        """A new one, with an access token for the cluster in it.
 
         The cluster's processes carry the run's id in their environment, or the home itself as RAY_TMPDIR.
         """
-        path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=temporary_base(environ)))
+        try:
+            path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=temporary_base(environ)))
+        except OSError as error:
+            raise ClusterError(
+                f"cannot make a temporary directory for Ray: {error.strerror}: {error.filename}; "
+                "set TMPDIR to a directory that you can write to"
+            ) from error
         owner = (path / f"{OWNER}.new").open("xb")
         fcntl.flock(owner, fcntl.LOCK_EX)
         owner.write(json.dumps({"pid": os.getpid(), "started": time.time(), "run_id": run_id}).encode())
@@ -173,11 +184,12 @@ def _remove_stale(path: Path) -> bool:
     return home.remove() is None
 
 
-def knock(address: str) -> None:
-    """OSError if nobody listens at an address: Ray itself would try for most of a minute."""
+def knock(address: str, hint: str) -> None:
+    """Refuse an address where nobody listens: Ray itself would try for most of a minute."""
     host, colon, port = address.rpartition("://")[2].rpartition(":")
     if colon and port.isdecimal():
         try:
             socket.create_connection((host.strip("[]"), int(port)), KNOCK_TIMEOUT_S).close()
-        except OverflowError as error:
-            raise OSError(f"{port} is not a port") from error
+        except (OSError, OverflowError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            raise ClusterError(f"no Ray cluster answers at {address}: {why}; {hint}") from error
