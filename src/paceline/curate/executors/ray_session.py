@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from paceline.curate.errors import PipelineError
-from paceline.curate.executors.ray_auth import forget_token, token_environment
-from paceline.curate.executors.ray_home import cluster_home
+from paceline.curate.executors.ray_private import forget_token, single_node
 from paceline.errors import needs_extra
+from paceline.run.ray.home import ClusterError, Home, knock, sweep_stale
 
 # Units are small and results smaller; the default of Ray would be a third of the machine's memory.
 OBJECT_STORE_BYTES = 256 * 1_048_576
@@ -33,23 +33,15 @@ def ray_session() -> Iterator[Any]:
     if "ray" in sys.modules and import_ray().is_initialized():
         yield import_ray()
     elif (address := os.environ.get("RAY_ADDRESS", "local")) != "local":
-        _knock(address)
+        try:
+            knock(address, hint="check RAY_ADDRESS")
+        except ClusterError as error:
+            raise PipelineError(str(error)) from error
         with _connected(import_ray(), address):
             yield import_ray()
     else:
         with _private_cluster():
             yield import_ray()
-
-
-def _knock(address: str) -> None:
-    """Say at once if nobody listens there: Ray itself tries for most of a minute."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    if not host or not port.isdecimal():
-        return
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK_TIMEOUT_S).close()
-    except (OSError, OverflowError) as error:
-        raise PipelineError(f"no Ray cluster at RAY_ADDRESS={address}: {error}") from error
 
 
 def _is_loopback_only(address: str) -> bool:
@@ -72,7 +64,7 @@ def _connected(ray: Any, address: str) -> Iterator[None]:
     with _environment({"RAY_AUTH_MODE": os.environ.get("RAY_AUTH_MODE")}):
         forget_token()
         try:
-            with _single_node() if _is_loopback_only(address) else nullcontext():
+            with single_node() if _is_loopback_only(address) else nullcontext():
                 ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, RuntimeError, ValueError) as error:
             raise PipelineError(f"no Ray cluster at RAY_ADDRESS={address}: {error}") from error
@@ -84,45 +76,31 @@ def _connected(ray: Any, address: str) -> Iterator[None]:
 
 @contextmanager
 def _private_cluster() -> Iterator[None]:
-    with cluster_home() as home:
-        try:
-            with _environment(_loopback_environment(home)):
-                ray = import_ray()
-                forget_token()
-                with _single_node():
-                    context = _start(ray, home)
-                try:
-                    # Parts of Ray look for clusters by themselves; others may be running beside this one.
-                    with _environment({"RAY_ADDRESS": context.address_info["gcs_address"]}):
-                        yield
-                finally:
-                    ray.shutdown()
-        finally:
-            forget_token()
-
-
-def _loopback_environment(home: Path) -> dict[str, str]:
-    """Keeps all ports on 127.0.0.1, whatever the name says, and the token out of the user's home."""
-    return {
-        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_TMPDIR": str(home),
-        **token_environment(home, os.environ.get("RAY_AUTH_MODE", "token")),
-    }
-
-
-@contextmanager
-def _single_node() -> Iterator[None]:
-    """The variable for loopback, also where Ray was imported before it was set and has read it already."""
-    constants: Any = import_module("ray._private.ray_constants")
-    before, constants.ENABLE_RAY_CLUSTER = constants.ENABLE_RAY_CLUSTER, False
+    sweep_stale()
     try:
-        yield
+        home = Home.create(os.environ)
+    except ClusterError as error:
+        raise PipelineError(str(error)) from error
+    try:
+        # All ports on 127.0.0.1, and the token out of the user's home.
+        with _environment({**home.env(os.environ), "RAY_TMPDIR": str(home.path)}):
+            ray = import_ray()
+            forget_token()
+            with single_node():
+                context = _start(ray, home.ray_dir)
+            try:
+                # Parts of Ray look for clusters by themselves; others may be running beside this one.
+                with _environment({"RAY_ADDRESS": context.address_info["gcs_address"]}):
+                    yield
+            finally:
+                ray.shutdown()
     finally:
-        constants.ENABLE_RAY_CLUSTER = before
+        forget_token()
+        home.end_processes()
+        home.remove()
 
 
-def _start(ray: Any, home: Path) -> Any:
+def _start(ray: Any, ray_dir: Path) -> Any:
     return ray.init(
         address="local",
         num_cpus=len(os.sched_getaffinity(0)),
@@ -131,7 +109,7 @@ def _start(ray: Any, home: Path) -> Any:
         logging_level=logging.ERROR,
         object_store_memory=OBJECT_STORE_BYTES,
         _node_ip_address="127.0.0.1",
-        _temp_dir=str(home),
+        _temp_dir=str(ray_dir),
     )
 
 
