@@ -1,4 +1,7 @@
-"""What we use of Cosmos-Xenna that it does not promise to keep; tried with 0.3.0, and `pyproject.toml` caps it."""
+"""What we use of Cosmos-Xenna that it does not promise to keep; tried with 0.3.0, and `pyproject.toml` caps it.
+
+The cap leaves room for the 0.5.12 that the lock has for Python 3.12 and later, which was not tried.
+"""
 
 from importlib import import_module
 from typing import Any

@@ -1,7 +1,6 @@
 """A Ray cluster of an entry's own: started before it, ended after it, and no other touched."""
 
 import importlib.util
-import math
 import os
 import re
 import shutil
@@ -59,7 +58,7 @@ class RayCluster:
         self.environ = environ
         self.cwd = cwd
         self.redactor = redactor or Redactor()
-        self._stopping = stopping
+        self.stopping = stopping
         self.start_timeout_s = float(options.get("start_timeout_s") or START_TIMEOUT_S)
         self._head: Head | None = None
         self.env: Mapping[str, str] = {}
@@ -81,7 +80,7 @@ class RayCluster:
         begun = monotonic()
         head, self._head = self._head, None
         if head is not None:
-            self._end(head, self.directory / "logs")
+            head.stop(self.directory / "logs")
         self.timings_s["cluster_stop"] = monotonic() - begun
 
     def _join(self, address: str) -> None:
@@ -115,9 +114,9 @@ class RayCluster:
                 raise ClusterError(f"cannot start a Ray cluster: {error}") from error
             share_s = (deadline - monotonic()) / (TRIES + 1 - number)
             try:
-                head.start(deadline, self._stopping, share_s=share_s)
+                head.start(deadline, share_s)
             except BaseException as error:
-                taken = self._end(head, self.directory / f"failed-{number}")
+                taken = head.stop(self.directory / f"failed-{number}")
                 if not isinstance(error, ClusterError) or not taken:
                     raise
                 if number == TRIES or monotonic() >= deadline:
@@ -127,20 +126,14 @@ class RayCluster:
                 self._head, self.env = head, head.env
                 return
 
-    def _end(self, head: "Head", logs: Path) -> list[int]:
-        """End it, keep its logs, and make sure of the rest; the ports that others listen on."""
-        notes, taken = head.stop(logs)
-        self.warnings = (*self.warnings, *notes)
-        return taken
-
 
 class Head:
     """The one node of a cluster: `ray start` and all that it starts, under a warden of its own."""
 
     def __init__(self, cluster: RayCluster, program: list[str]) -> None:
         """All that a start needs, or none of it and why not."""
-        self._redactor = cluster.redactor
-        self._streams = {"stdout": self._redactor.stream(), "stderr": self._redactor.stream()}
+        self._cluster = cluster
+        self._streams = {"stdout": cluster.redactor.stream(), "stderr": cluster.redactor.stream()}
         self._log_end = b""
         self._seen = b""
         self._ready = False
@@ -168,7 +161,7 @@ class Head:
         self._warden = Warden()
         self._thread = threading.Thread(target=self._run, name="ray-cluster", daemon=True)
 
-    def start(self, deadline: float, stopping: Callable[[], bool], *, share_s: float = math.inf) -> None:
+    def start(self, deadline: float, share_s: float) -> None:
         """Start it and wait until work can be given to it.
 
         A start that is not up after its share of the time is given up as soon as one of its ports turns out to be
@@ -187,7 +180,7 @@ class Head:
                 is_taken = is_taken or bool(self._ports.held_by_others(ours))
             if is_taken:
                 raise ClusterError("Ray did not start: another program was quicker to take its port")
-            if stopping():
+            if self._cluster.stopping():
                 raise ClusterError("stopped while its Ray cluster was starting")
             if monotonic() >= deadline:
                 waited_s = monotonic() - begun
@@ -196,8 +189,8 @@ class Head:
                 )
             self._thread.join(POLL_S)
 
-    def stop(self, logs: Path) -> tuple[list[str], list[int]]:
-        """End every process, keep the logs, remove the rest; what is to be noted, and the ports others listen on."""
+    def stop(self, logs: Path) -> list[int]:
+        """End every process, keep the logs, remove the rest, and warn of what is left; the ports others listen on."""
         notes = []
         if self._ready and self._exit is not None:
             notes.append(
@@ -219,7 +212,7 @@ class Head:
             notes.append(f"still in use after the Ray cluster ended: port {', '.join(map(str, taken))}")
         self._home.remove_semaphores()
         try:
-            self._home.keep_logs(logs, self._redactor)
+            self._home.keep_logs(logs, self._cluster.redactor)
         except OSError as error:
             notes.append(f"Ray's logs could not be kept: {error}")
         if left := self._home.remove():
@@ -229,7 +222,8 @@ class Head:
             with suppress(OSError):
                 self._log.write(stream.flush())
         self._log.close()
-        return notes, taken
+        self._cluster.warnings += tuple(notes)
+        return taken
 
     def _run(self) -> None:
         try:

@@ -201,11 +201,12 @@ class RayPool:
 
     def _pack(self, path: str, **how: Any) -> Any:
         """A directory as an object of Ray's, packed once for all nodes."""
+        key = repr((path, how))
         with self._lock:
-            if path not in self._packed:
+            if key not in self._packed:
                 results = (self._session_dir, self._session_dir.parent)
-                self._packed[path] = self.cluster.ray.put(pack(path, leave_out=results, **how))
-            return self._packed[path]
+                self._packed[key] = self.cluster.ray.put(pack(path, leave_out=results, **how))
+            return self._packed[key]
 
 
 class _Attempt:
