@@ -26,8 +26,7 @@ from measuring import environment, in_turn
 
 from paceline.run.local import tree
 from paceline.run.ray.cluster import RayCluster
-from paceline.run.ray.options import PORT_FLAGS, PURPOSES
-from paceline.run.ray.ports import LOOPBACK, reserve
+from paceline.run.ray.ports import LOOPBACK, PORT_FLAGS, PURPOSES, reserve
 
 BOUND = 1.15
 STORE_BYTES = 100_000_000

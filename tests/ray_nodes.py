@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from paceline.run.ray.options import PORT_VARIABLES
-from paceline.run.ray.ports import reserve
+from paceline.run.ray.ports import PORT_VARIABLES, reserve
 
 STORE_BYTES = 80_000_000
 VARIABLES = {

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from paceline.model import Case, Record, Report
-from paceline.run.ray import slots as ray_pool_slots
+from paceline.run.ray import pool as ray_pool
 from paceline.session.request import Request
 from paceline.session.session import run
 from patience import wait_until
@@ -377,7 +377,7 @@ def test_a_node_without_our_paceline_gets_a_copy(
     place: Workplace, two_nodes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The nodes do have it, so it is told to be another one."""
-    monkeypatch.setattr(ray_pool_slots, "digest", lambda package: "of another version")
+    monkeypatch.setattr(ray_pool, "digest", lambda package: "of another version")
     monkeypatch.chdir(place.path)
     runs = Runs(place, two_nodes)
     program = "import os; print(open(f'/proc/{os.getppid()}/cmdline').read().replace(chr(0), ' '))"

@@ -22,13 +22,13 @@ from paceline.curate import (
     XennaExecutor,
 )
 from paceline.curate.errors import WorkerLost
-from paceline.curate.executors.ray_session import cluster_home
 from paceline.curate.pipeline import Executor
 from paceline.curate.readers import DocumentReader
 from paceline.curate.removal import RemovalStage
 from paceline.curate.storage import draft
 from paceline.curate.text_filters import Filter, ScoreFilterStage
 from paceline.curate.writers import DocumentWriterStage
+from paceline.run.ray.home import sweep_stale
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 FILES = 12
@@ -224,5 +224,5 @@ def test_a_private_cluster_ends_with_a_driver_that_is_killed() -> None:
 
 
 def is_swept(home: str) -> bool:
-    with cluster_home():
-        return not Path(home).exists() and not marked(home)
+    sweep_stale()
+    return not Path(home).exists() and not marked(home)

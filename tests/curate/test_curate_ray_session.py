@@ -17,7 +17,6 @@ from paceline.curate import (
     Task,
     XennaExecutor,
 )
-from paceline.curate.executors import ray_session
 from paceline.curate.pipeline import Executor
 
 CLUSTER = """
@@ -95,21 +94,7 @@ def test_an_address_where_nobody_listens_is_named(scheme: str, monkeypatch: pyte
 
     port = free_port()
     monkeypatch.setenv("RAY_ADDRESS", f"{scheme}127.0.0.1:{port}")
-    with pytest.raises(PipelineError, match=rf"no Ray cluster at RAY_ADDRESS={scheme}127\.0\.0\.1:{port}: "):
+    with pytest.raises(
+        PipelineError, match=rf"no Ray cluster answers at {scheme}127\.0\.0\.1:{port}: .*RAY_ADDRESS"
+    ):
         Pipeline("where", [Where()]).run(RayActorExecutor(), [Task(data=1)])
-
-
-def test_homes_of_dead_drivers_are_swept_and_those_of_living_ones_are_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ray_session, "PARENT", tmp_path)
-    stale, foreign = tmp_path / f"{ray_session.PREFIX}stale", tmp_path / "other"
-    for directory in (stale, foreign):
-        directory.mkdir()
-        (directory / "lock").touch()
-    unfinished = tmp_path / f"{ray_session.PREFIX}unfinished"
-    unfinished.mkdir()
-    with ray_session.cluster_home() as first, ray_session.cluster_home() as second:
-        assert first.exists() and second.exists() and foreign.exists() and unfinished.exists()
-        assert not stale.exists()
-    assert sorted(tmp_path.iterdir()) == [foreign, unfinished]

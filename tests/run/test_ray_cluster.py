@@ -88,7 +88,6 @@ def test_a_cluster_lives_inside_the_with_and_is_gone_after_it(
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((LOOPBACK, port))
     assert cluster.warnings == () and set(cluster.timings_s) == {"cluster_start", "cluster_stop"}
-    assert cluster.usage is not None and cluster.usage.peak_memory_bytes > 0
     found = seen(tmp_path / "ray_cluster/logs")
     assert found["flags"]["--num-cpus"] == "2" and found["cwd"] == str(tmp_path)
     assert "RAY_ADDRESS" not in found["env"] and environ["RAY_ADDRESS"] == "users.example:6379"

@@ -1,8 +1,10 @@
 """The temporary directory of a cluster, and what is left of it when its runner was killed."""
 
+import fcntl
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -37,6 +39,11 @@ def base() -> Iterator[Path]:
     shutil.rmtree(path)
 
 
+def swept_in(base: Path) -> list[Path]:
+    """What is swept of a place; there may be more in the one that is always looked through."""
+    return [path for path in sweep_stale({"TMPDIR": str(base)}) if path.parent == base]
+
+
 def test_only_its_user_can_enter_and_it_goes_whole(base: Path) -> None:
     home = Home.create({"TMPDIR": str(base)}, "run")
     assert home.path.parent == base and home.path.stat().st_mode & 0o777 == 0o700
@@ -56,7 +63,7 @@ def test_a_place_too_deep_for_sockets_is_not_used(tmp_path: Path) -> None:
 def test_what_is_in_use_is_not_swept(base: Path) -> None:
     home = Home.create({"TMPDIR": str(base)}, "run")
     (base / f"{ray_home.PREFIX}half-made").mkdir()
-    assert sweep_stale({"TMPDIR": str(base)}) == 0 and home.path.exists()
+    assert swept_in(base) == [] and home.path.exists()
     home.remove()
 
 
@@ -67,11 +74,23 @@ def test_a_killed_runners_directory_and_processes_are_swept(base: Path) -> None:
     ) as runner:
         assert runner.stdout is not None
         path, child = runner.stdout.readline().split()
-        assert sweep_stale(env) == 0
+        assert swept_in(base) == []
         runner.kill()
     assert Path(path).exists()
-    assert sweep_stale(env) == 1 and not Path(path).exists()
+    assert swept_in(base) == [Path(path)] and not Path(path).exists()
     wait_until(lambda: not is_alive(int(child)))
+
+
+def test_homes_that_earlier_versions_of_curation_left_are_swept(base: Path) -> None:
+    stale, living, foreign = (base / name for name in (f"{ray_home.PREFIX}a", f"{ray_home.PREFIX}b", "other"))
+    for path in (stale, living, foreign):
+        path.mkdir()
+        (path / "lock").touch()
+    env = {**os.environ, "RAY_TMPDIR": str(stale)}
+    with (living / "lock").open() as lock, subprocess.Popen(["sleep", "300"], env=env) as left:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert swept_in(base) == [stale] and left.wait(60) == -signal.SIGKILL
+        assert sorted(base.iterdir()) == [foreign, living]
 
 
 def session(home: Home) -> Path:

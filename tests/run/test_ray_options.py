@@ -10,8 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.run.ray.home import Home
-from paceline.run.ray.options import PURPOSES, daemon_env, memory_bytes, script_env, start_flags, store_bytes
-from paceline.run.ray.ports import Ports
+from paceline.run.ray.ports import (
+    PURPOSES,
+    Ports,
+    daemon_env,
+    memory_bytes,
+    script_env,
+    start_flags,
+    store_bytes,
+)
 
 PORTS = Ports({purpose: 20000 + position for position, purpose in enumerate(PURPOSES)})
 

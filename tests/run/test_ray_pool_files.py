@@ -1,6 +1,7 @@
 """What is copied to nodes: which directories of a case, how much of them, and how its texts follow."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.model import RUN_DIR, Case
-from paceline.run.ray.shipping import TooMuch, find_roots, mover, pack, put_down, relocated, sees
+from paceline.run.ray.shipping import TooMuch, find_roots, mover, pack, relocated, sees
+from paceline.run.ray.slots import extract
 
 
 @pytest.fixture
@@ -63,7 +65,7 @@ def test_what_other_cases_made_is_wanted_too(tree: Path) -> None:
 
 def test_a_copy_has_all_but_what_tools_and_sessions_made(tree: Path, tmp_path: Path) -> None:
     archive = pack(str(tree), limit_bytes=10_000, exclude=["rows.*"], leave_out=[tree / "results"])
-    put_down(archive, tmp_path / "copy")
+    extract(archive, tmp_path / "copy")
     copied = sorted(str(path.relative_to(tmp_path / "copy")) for path in (tmp_path / "copy").rglob("*"))
     assert copied == [
         "data",
@@ -87,12 +89,12 @@ def test_too_much_is_refused_with_where_it_lies(tree: Path) -> None:
 def test_a_node_sees_a_directory_only_with_marker_and_unchanged_script(tree: Path, tmp_path: Path) -> None:
     (root,) = find_roots(case_of(tree), str(tree), tmp_path / "results/s")
     marker = tmp_path / "marker"
-    assert not sees(root, str(marker), "token")
-    marker.write_text("token")
-    assert sees(root, str(marker), "token")
-    assert not sees(root, str(marker), "another")
+    assert not sees(root, str(marker))
+    marker.touch()
+    assert sees(root, str(marker))
+    assert not sees(replace(root, inode=root.inode + 1), str(marker)), "another directory of that name"
     (tree / "scripts/run.py").write_text("changed since")
-    assert not sees(root, str(marker), "token")
+    assert not sees(root, str(marker))
 
 
 def test_texts_follow_their_directories() -> None:

@@ -1,9 +1,7 @@
 """What comes home from a node: everything, masked where it is ours to mask, and nothing outside of its directory."""
 
-import json
 import os
 import tempfile
-from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -11,26 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.record.redact import Redactor
-from paceline.run.ray.archive import LENGTH_BYTES, LiveLog, new_output, pack_entry, unpack_entry
+from paceline.run.ray.shipping import LiveLog, Piece, new_output, pieces_of, put_down
 
 NAMES = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=8)
 
 
-def archive_of(directory: Path) -> BytesIO:
-    packed = BytesIO()
-    pack_entry(directory, packed)
-    packed.seek(0)
-    return packed
-
-
-def made_up(*heads: tuple[dict[str, object], bytes]) -> BytesIO:
-    """An archive as a hostile node might send it."""
-    parts = []
-    for head, content in heads:
-        parts.append(json.dumps(head).encode() + b"\n")
-        if "mode" in head:
-            parts.append(len(content).to_bytes(LENGTH_BYTES, "big") + content + bytes(LENGTH_BYTES))
-    return BytesIO(b"".join(parts))
+def file(name: str, data: bytes = b"x") -> Piece:
+    return Piece(name=name, mode=0o644, data=data)
 
 
 @given(
@@ -41,7 +26,7 @@ def test_files_come_home_as_they_were(files: dict[str, bytes]) -> None:
         (Path(there) / "inner").mkdir()
         for name, content in files.items():
             (Path(there) / "inner" / name).write_bytes(content)
-        assert unpack_entry(archive_of(Path(there)), Path(home), Redactor()) == []
+        assert put_down(pieces_of(there), Path(home), Redactor()) == []
         assert {path.name: path.read_bytes() for path in (Path(home) / "inner").iterdir()} == files
 
 
@@ -56,7 +41,7 @@ def test_links_modes_and_large_files_come_home(tmp_path: Path) -> None:
     (there / "large").chmod(0o755)
     os.mkfifo(there / "pipe")
     os.link(there / "large", there / "same")
-    assert unpack_entry(archive_of(there), home, Redactor()) == []
+    assert put_down(pieces_of(str(there)), home, Redactor()) == []
     assert (home / "stdouterr.log").read_text() == "said"
     assert (home / "large").read_bytes() == (home / "same").read_bytes() == content
     assert os.access(home / "large", os.X_OK) and not (home / "pipe").exists()
@@ -68,7 +53,7 @@ def test_logs_are_masked_and_results_are_not(tmp_path: Path) -> None:
         (there / name).mkdir(parents=True)
         (there / name / "text").write_text("the word is open-sesame")
     home.mkdir()
-    assert unpack_entry(archive_of(there), home, Redactor(["open-sesame"])) == []
+    assert put_down(pieces_of(str(there)), home, Redactor(["open-sesame"])) == []
     assert (
         (home / "logs/text").read_text() == (home / "ray_cluster/logs/text").read_text() == "the word is ***"
     )
@@ -76,42 +61,50 @@ def test_logs_are_masked_and_results_are_not(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "heads",
+    "pieces",
     [
-        [({"name": "../evil", "mode": 0o644}, b"x")],
-        [({"name": "a/../../evil", "mode": 0o644}, b"x")],
-        [({"name": "/tmp/evil-of-a-test", "mode": 0o644}, b"x")],
-        [({"name": "up", "link": ".."}, b""), ({"name": "up/evil", "mode": 0o644}, b"x")],
-        [({"name": "away", "link": "/"}, b""), ({"name": "away/evil", "mode": 0o644}, b"x")],
+        [file("../evil")],
+        [file("a/../../evil")],
+        [file("/tmp/evil-of-a-test")],
+        [Piece(name="up", link=".."), file("up/evil")],
+        [Piece(name="away", link="/"), file("away/evil")],
         [
-            ({"name": "a", "is_dir": True}, b""),
-            ({"name": "a/here", "link": ".."}, b""),
-            ({"name": "a/here/up", "link": "../.."}, b""),
-            ({"name": "a/here/up/evil", "mode": 0o644}, b"x"),
+            Piece(name="a"),
+            Piece(name="a/here", link=".."),
+            Piece(name="a/here/up", link="../.."),
+            file("a/here/up/evil"),
         ],
     ],
 )
-def test_nothing_lands_outside(tmp_path: Path, heads: list[tuple[dict[str, object], bytes]]) -> None:
+def test_nothing_lands_outside(tmp_path: Path, pieces: list[Piece]) -> None:
+    """As a hostile node might send it."""
     home = tmp_path / "home"
     home.mkdir()
-    good: tuple[dict[str, object], bytes] = ({"name": "good", "mode": 0o644}, b"y")
-    left = unpack_entry(made_up(*heads, good), home, Redactor())
+    left = put_down([*pieces, file("good", b"y")], home, Redactor())
     assert left and all("leads out of the directory" in text for text in left)
     assert (home / "good").read_bytes() == b"y"
     outside = {path for path in tmp_path.rglob("*") if not path.is_relative_to(home)}
     assert outside == set() and not Path("/tmp/evil-of-a-test").exists()
 
 
+def test_a_name_that_comes_twice_is_written_in_place_of_the_first(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "inner").mkdir(parents=True)
+    twice = [Piece(name="one", link="inner/two"), file("other"), file("one", b"y"), file("one", b"z")]
+    assert put_down(twice, home, Redactor()) == []
+    assert (home / "one").read_bytes() == b"yz" and not (home / "inner/two").exists()
+
+
 def test_our_own_files_are_not_taken_from_a_node(tmp_path: Path) -> None:
-    heads = [({"name": name, "mode": 0o644}, b"{}") for name in ("record.json", "results.jsonl", "other")]
-    assert unpack_entry(made_up(*heads), tmp_path, Redactor()) == []
+    pieces = [file(name, b"{}") for name in ("record.json", "results.jsonl", "other")]
+    assert put_down(pieces, tmp_path, Redactor()) == []
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
 def test_what_is_in_the_way_is_told(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
-    heads = [({"name": "logs", "mode": 0o644}, b"x"), ({"name": "fine", "mode": 0o644}, b"y")]
-    assert unpack_entry(made_up(*heads), tmp_path, Redactor()) == ["logs (Is a directory)"]
+    pieces = [file("logs"), file("fine", b"y")]
+    assert put_down(pieces, tmp_path, Redactor()) == ["logs (Is a directory)"]
     assert (tmp_path / "fine").read_bytes() == b"y"
 
 

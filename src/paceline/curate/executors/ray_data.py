@@ -7,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 from paceline.curate.errors import PipelineError, WorkerLost
+from paceline.curate.executors.ray_private import task_attempt
 from paceline.curate.executors.ray_session import ray_session
 from paceline.curate.stage import Stage
 from paceline.curate.task import Outcome, Task, Unit
@@ -58,7 +59,7 @@ def _dataset(ray: Any, stages: Sequence[Stage], rows: list[dict[str, bytes]]) ->
 
     def run_row(row: dict[str, bytes]) -> dict[str, bytes]:
         unit: Unit = pickle.loads(row["unit"])  # noqa: S301 - made by our own driver
-        deaths = ray._private.worker.global_worker.core_worker.get_current_task_attempt_number()
+        deaths = task_attempt()
         # Ray Data would try a unit that kills its workers for ever.
         if deaths >= MAX_DEATHS:
             lost = f"workers died {deaths} times while they worked on {unit.label}"

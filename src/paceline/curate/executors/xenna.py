@@ -9,7 +9,9 @@ from typing import Any
 from uuid import uuid4
 
 from paceline.curate.errors import PipelineError, WorkerLost
+from paceline.curate.executors.ray_private import read_note, write_note
 from paceline.curate.executors.ray_session import ray_session
+from paceline.curate.executors.xenna_private import silence_monitor
 from paceline.curate.stage import Stage
 from paceline.curate.task import Outcome, Task, Unit
 from paceline.curate.work import Reply, UnitRunner, plan_units
@@ -87,26 +89,20 @@ class WorkNotes:
 
     def write(self, unit: Unit) -> None:
         import ray
-        from ray.experimental.internal_kv import _internal_kv_put
 
-        _internal_kv_put(f"{self.token}:{ray.get_runtime_context().get_actor_id()}", unit.label)
+        write_note(f"{self.token}:{ray.get_runtime_context().get_actor_id()}", unit.label)
 
     def read(self, actor_id: str | None) -> str:
-        from ray.experimental.internal_kv import _internal_kv_get
-
-        return (_internal_kv_get(f"{self.token}:{actor_id}") or b"").decode()
+        return read_note(f"{self.token}:{actor_id}")
 
 
 def _import_xenna() -> Any:
     with needs_extra("xenna", "the xenna executor"):
         from cosmos_xenna.pipelines import v1
-        from cosmos_xenna.pipelines.private import monitoring
         from loguru import logger
     # It tells of each of its steps, and Ray of its connecting again; a run that works is to be quiet.
     logger.disable("cosmos_xenna")
-    # For these steps its monitor asks a dashboard for actors, 40,000 at once: one that many clusters do not have, and
-    # others answer with an error.
-    monitoring.get_ray_actors = lambda state="ALIVE": []
+    silence_monitor()
     logging.getLogger("ray._private.worker").setLevel(logging.ERROR)
     return v1
 

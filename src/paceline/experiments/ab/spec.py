@@ -21,10 +21,9 @@ from paceline.config.values import (
     Scalar,
     TextOrList,
     Tolerance,
-    is_number,
 )
 from paceline.errors import ConfigError, Problem, did_you_mean
-from paceline.model import Direction
+from paceline.model import Direction, is_number
 
 DEFAULT_RUNS = 100
 DEFAULT_MARGIN = 0.03

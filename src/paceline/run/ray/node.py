@@ -1,34 +1,32 @@
 """The side of a pool that is on a node: one slot, which runs a case at a time as a session on that machine would."""
 
-import fcntl
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from paceline.model import Case, Plan, Record, Report
+from paceline.model import Case, Record
 from paceline.record.directory import SessionDir
 from paceline.record.environment import Environment, capture
 from paceline.record.events import EventLog
 from paceline.record.redact import Redactor
 from paceline.run.attempt import Attempt, guarded
-from paceline.run.context import Context, Tasks
+from paceline.run.context import Context, SilentListener, Tasks
 from paceline.run.local.process import Warden, shelter_wardens
 from paceline.run.local.signals import Stop
 from paceline.run.local.tree import read_proc
-from paceline.run.ray.archive import new_output, pack_entry
-from paceline.run.ray.boot import PREFIX, own
-from paceline.run.ray.shipping import Root, put_down, relocated, sees
+from paceline.run.ray.home import homes, seize
+from paceline.run.ray.shipping import Piece, Root, new_output, pieces_of, relocated, sees
+from paceline.run.ray.slots import POOL_PREFIX, extract
 from paceline.run.scheduler import Grant
 
-PART_BYTES = 8 << 20
+MESSAGE_BYTES = 8 << 20
 LIVE_BYTES = 1 << 18
 KEPT_BYTES = 256 << 20
 """Up to which size the directories of earlier cases wait for the end: removing one takes as long as a short case."""
@@ -45,73 +43,72 @@ class Job:
     case: Case
     attempt: int
     session: str
+    python: str
+    environment_id: str
+    revision: str
+    gpu_interval_s: float
     places: Mapping[str, str] = field(default_factory=dict)
-    python: str = ""
-    environment_id: str = ""
-    revision: str = ""
-    gpu_interval_s: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What came of a job; `part` is the first of the archive of the case's directory, which has `size` bytes."""
+    """What came of a job; `pieces` are the first of what the case left in its directory."""
 
     record: Record
     tasks: Tasks
-    events: tuple[Mapping[str, Any], ...]
-    part: bytes
-    size: int
+    events: Sequence[Mapping[str, Any]]
+    pieces: list[Piece]
 
 
 class NodeSlot:
     """Runs cases one at a time. `run` is for one thread; the rest may be called while it runs."""
 
-    def __init__(self) -> None:
-        _sweep()
+    def __init__(self, home: Path, owner: BinaryIO) -> None:
+        import ray
+
+        for stale in homes(home.parent, POOL_PREFIX):
+            if lock := seize(stale):
+                shutil.rmtree(stale, ignore_errors=True)
+                lock.close()
         shelter_wardens()
         self._niceness = _take_the_nodes_priority()
-        self._home = Path(tempfile.mkdtemp(prefix=PREFIX))
-        self._owner = own(self._home)
-        self._gpus = tuple(str(number) for number in _assigned_gpus())
+        self._home = home
+        self._owner = owner
+        self._gpus = tuple(str(number) for number in ray.get_gpu_ids())
         self._environ = _environ(self._gpus)
         self._warden = Warden()
         self._warden.__enter__()
         self._stop = Stop([self._warden])
-        self._entry_dir: Path | None = None
-        self._archive: tempfile.SpooledTemporaryFile[bytes] | None = None
-        self._spent: list[Path] = []
-        self._spent_bytes = 0
         self._jobs = 0
-        self._told: list[tuple[str, str]] = []
+        self._spent_bytes = 0
+        self._entry_dir: Path | None = None
+        self._left: Iterator[Piece] = iter(())
+        self._heard: list[tuple[str, str]] = []
 
-    def hello(self, with_environment: bool) -> dict[str, Any]:
-        """Who this is; with all that can be known of the machine if that is asked for."""
-        known: dict[str, Any] = {"host": socket.gethostname(), "gpus": self._gpus}
-        if with_environment:
-            found = capture(environ=self._environ, cwd=self._home, command_line=())
-            known["environment"] = dict(found.data)
-            known["packages"] = found.packages
-        return known
+    def environment(self) -> tuple[dict[str, Any], Sequence[str]]:
+        """All that can be known of the machine, and its packages."""
+        known = capture(environ=self._environ, cwd=self._home, command_line=())
+        return dict(known.data), known.packages
 
-    def unseen(self, roots: Sequence[Root], marker: str, token: str) -> list[str]:
+    def unseen(self, roots: Sequence[Root], marker: str) -> list[str]:
         """Which of the directories cannot be used in place."""
-        return [root.path for root in roots if not sees(root, marker, token)]
+        return [root.path for root in roots if not sees(root, marker)]
 
-    def put(self, name: str, archive: bytes) -> str:
-        """Keep a directory for the cases to come; where it is."""
-        target = self._home / "files" / name
-        if not target.exists():
-            target.parent.mkdir(exist_ok=True)
-            put_down(archive, target)
+    def put(self, path: str, archive: bytes) -> str:
+        """Keep a copy of a directory for the cases to come; where it is."""
+        target = Path(tempfile.mkdtemp(dir=self._home)) / Path(path).name
+        extract(archive, target)
         return str(target)
 
     def run(self, job: Job) -> Reply:
         """Make an attempt."""
-        self._forget()
-        self._told.clear()
+        if self._spent_bytes > KEPT_BYTES:
+            shutil.rmtree(self._home / "cases", ignore_errors=True)
+            self._spent_bytes = 0
+        self._heard.clear()
         self._jobs += 1
-        directory = SessionDir(self._home / str(self._jobs))
-        case = _joining_this_cluster(relocated(job.case, self._places(job)))
+        directory = SessionDir(self._home / "cases" / str(self._jobs))
+        case = _moved_here(job)
         self._entry_dir = directory.entry_dir(case)
         events = _Events()
         known = {"git": {"revision": job.revision}}
@@ -120,7 +117,7 @@ class NodeSlot:
             directory=directory,
             redactor=Redactor(),  # secrets stay at home, and are masked there in what comes back
             events=events,
-            listener=_Listener(self._told),
+            listener=_Listener(self._heard),
             environ=self._environ,
             environment=Environment(id=job.environment_id, class_id="", data=known, packages=()),
             gpu_interval_s=job.gpu_interval_s,
@@ -130,33 +127,22 @@ class NodeSlot:
         record, tasks = guarded(case, job.attempt, context, attempt.record)
         if self._niceness:
             record = replace(record, details={**record.details, "nice": self._niceness})
-        part, size = self._pack()
-        return Reply(record=record, tasks=tasks, events=tuple(events.written), part=part, size=size)
+        self._left = pieces_of(str(self._entry_dir)) if self._entry_dir.is_dir() else iter(())
+        return Reply(record=record, tasks=tasks, events=events.written, pieces=self.pieces())
 
-    def _places(self, job: Job) -> dict[str, str]:
-        python = {} if Path(job.python).exists() else {job.python: sys.executable}
-        return {**job.places, **(python if job.python else {})}
-
-    def _pack(self) -> tuple[bytes, int]:
-        """Keep what the case left as an archive; its first part and its size."""
-        archive = tempfile.SpooledTemporaryFile(PART_BYTES, mode="w+b", dir=str(self._home))  # noqa: SIM115
-        self._archive = archive
-        if self._entry_dir is not None and self._entry_dir.is_dir():
-            pack_entry(self._entry_dir, archive)
-        size = archive.tell()
+    def pieces(self) -> list[Piece]:
+        """The next of what the case left; none after the last."""
+        found, size = list[Piece](), 0
+        while size < MESSAGE_BYTES and (piece := next(self._left, None)):
+            found.append(piece)
+            size += len(piece.data)
         self._spent_bytes += size
-        return self.part(0), size
-
-    def part(self, offset: int) -> bytes:
-        """A part of the archive."""
-        assert self._archive is not None
-        self._archive.seek(offset)
-        return self._archive.read(PART_BYTES)
+        return found
 
     def output(self, seen: dict[str, int]) -> tuple[dict[str, bytes], list[tuple[str, str]]]:
-        """What the running case has printed since, and what it has told its listener."""
-        told, self._told[:] = list(self._told), []
-        return (new_output(self._entry_dir, seen, LIVE_BYTES) if self._entry_dir else {}), told
+        """What the running case has printed since, and what its listener has heard."""
+        heard, self._heard[:] = list(self._heard), []
+        return (new_output(self._entry_dir, seen, LIVE_BYTES) if self._entry_dir else {}), heard
 
     def stop(self, now: bool) -> None:
         """End the running case, and begin no other."""
@@ -168,23 +154,10 @@ class NodeSlot:
         """Leave nothing behind."""
         with suppress(OSError):
             self._warden.close()
-        self._forget()
         # By a process that nobody has to wait for, and neither a child nor of our group, as those are killed with us.
         remove = ["/bin/sh", "-c", 'rm -rf "$0" &', str(self._home)]
         subprocess.run(remove, check=False, start_new_session=True, stdout=subprocess.DEVNULL)
         self._owner.close()
-
-    def _forget(self) -> None:
-        if self._archive is not None:
-            self._archive.close()
-            self._archive = None
-        if self._entry_dir is not None:
-            self._spent.append(self._entry_dir.parent)
-            self._entry_dir = None
-        if self._spent_bytes > KEPT_BYTES:
-            for spent in self._spent:
-                shutil.rmtree(spent, ignore_errors=True)
-            self._spent, self._spent_bytes = [], 0
 
 
 class _Events(EventLog):
@@ -199,38 +172,30 @@ class _Events(EventLog):
         return True
 
 
-class _Listener:
+class _Listener(SilentListener):
     """Keeps for the driver's listener what it cannot see from there."""
 
-    def __init__(self, told: list[tuple[str, str]]) -> None:
-        self._told = told
+    def __init__(self, heard: list[tuple[str, str]]) -> None:
+        self._heard = heard
 
     def run_started(self, case: Case, label: str) -> None:
-        self._told.append(("run_started", label))
+        self._heard.append(("run_started", label))
 
     def note(self, text: str) -> None:
-        self._told.append(("note", text))
-
-    def case_started(self, *_: object) -> None: ...
-    def session_started(self, plan: Plan, kept: int) -> None: ...
-    def case_finished(self, record: Record, entry_dir: Path) -> None: ...
-    def session_finished(self, report: Report, session_dir: Path | str) -> None: ...
+        self._heard.append(("note", text))
 
 
-def _assigned_gpus() -> list[Any]:
-    import ray
-
-    return list(ray.get_gpu_ids())
-
-
-def _joining_this_cluster(case: Case) -> Case:
-    """`auto` is the cluster that the pool is made of."""
+def _moved_here(job: Job) -> Case:
+    """The case with the paths of this node; for an entry's cluster, `auto` is the one that the pool is made of."""
+    places = dict(job.places)
+    if not Path(job.python).exists():
+        places[job.python] = sys.executable
+    case = relocated(job.case, places)
     if case.cluster is None or case.cluster.get("address") != "auto":
         return case
     import ray
 
-    address = ray.get_runtime_context().gcs_address
-    return replace(case, cluster={**case.cluster, "address": address})
+    return replace(case, cluster={**case.cluster, "address": ray.get_runtime_context().gcs_address})
 
 
 def _environ(gpus: Sequence[str]) -> dict[str, str]:
@@ -256,12 +221,3 @@ def _take_the_nodes_priority() -> int:
         for thread in Path("/proc/self/task").iterdir():
             os.setpriority(os.PRIO_PROCESS, int(thread.name), wanted)
     return os.getpriority(os.PRIO_PROCESS, 0) - wanted
-
-
-def _sweep() -> None:
-    """Remove what slots left that were killed."""
-    for home in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
-        with suppress(OSError), (home / "owner").open("rb") as owner:
-            if home.stat().st_uid == os.getuid():
-                fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(home, ignore_errors=True)

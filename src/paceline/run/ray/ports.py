@@ -1,23 +1,55 @@
-"""Ports of our own for a Ray cluster, kept from other clusters for as long as it lives."""
+"""How `ray start` is called for a cluster of our own: ports that no other cluster gets, its flags, its environment."""
 
 import errno
+import json
+import math
+import os
 import random
 import socket
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+from paceline.model import is_number
 from paceline.run.local import tree
+from paceline.run.ray.home import Home
 
 LOOPBACK = "127.0.0.1"
 LOWEST_PORT = 20000  # above the ports that services are known by
 HIGHEST_PORT = 65535
 SMALLEST_CHOICE = 1000
-RAY_CLIENT_PORTS = range(
-    23000, 24000
-)  # from which Ray takes one for each who comes by `ray://`, without asking us
+# From which Ray takes one for each who comes by `ray://`, without asking us.
+RAY_CLIENT_PORTS = range(23000, 24000)
 LISTENING = "0A"
+
+PORT_FLAGS = {
+    "gcs": "--port",
+    "client": "--ray-client-server-port",
+    "agent_http": "--dashboard-agent-listen-port",
+    "agent_grpc": "--dashboard-agent-grpc-port",
+    "runtime_env": "--runtime-env-agent-port",
+    "metrics": "--metrics-export-port",
+    "dashboard": "--dashboard-port",
+}
+# Two ports that have a fixed number unless these say otherwise.
+PORT_VARIABLES = {
+    "autoscaler_metrics": "AUTOSCALER_METRIC_PORT",
+    "dashboard_metrics": "DASHBOARD_METRIC_PORT",
+}
+PURPOSES = (*PORT_FLAGS, *PORT_VARIABLES)
+
+# They would tie the new cluster to another one.
+FOREIGN = ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS", "RAY_REDIS_ADDRESS", "RAY_GCS_SERVER_PORT", "RAY_TMPDIR")
+
+NO_SPILLING = {
+    "automatic_object_spilling_enabled": False,
+    # Ray's second way out of a full store: memory-mapped files on disk. No disk is less than 0 % full, so it is shut.
+    "local_fs_capacity_threshold": 0.0,
+}
+
+_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 class Ports:
@@ -36,9 +68,20 @@ class Ports:
 
     def held_by_others(self, pids: Iterable[int]) -> list[int]:
         """Those that a process other than these listens on; none where the system does not tell."""
-        listeners = {number: inode for number, inode in _listeners() if number in self._numbers.values()}
-        ours = {inode for pid in pids for inode in _sockets(pid)} if listeners else set()
-        return sorted(number for number, inode in listeners.items() if inode not in ours)
+        listeners: dict[int, str] = {}
+        for name in ("/proc/net/tcp", "/proc/net/tcp6"):
+            for line in tree.read_proc(name).decode().splitlines()[1:]:
+                _, local, _, state, *_rest = fields = line.split()
+                number = int(local.rpartition(":")[2], 16)
+                if state == LISTENING and number in self._numbers.values():
+                    listeners[number] = f"socket:[{fields[9]}]"
+        ours: set[str] = set()
+        for pid in pids if listeners else ():
+            with suppress(OSError):  # it has just ended
+                for link in list(Path(f"/proc/{pid}/fd").iterdir()):
+                    with suppress(OSError):  # closed since
+                        ours.add(link.readlink().name)
+        return sorted(number for number, name in listeners.items() if name not in ours)
 
     def release(self) -> None:
         for lock in self._locks:
@@ -48,22 +91,16 @@ class Ports:
 
 def reserve(purposes: Sequence[str]) -> Ports:
     """A free port for each purpose; OSError when there are not as many."""
-    numbers: dict[str, int] = {}
-    locks: list[socket.socket] = []
+    locks: dict[int, socket.socket] = {}
     candidates = _candidates()
-    for purpose in purposes:
-        for number in candidates:
-            lock = _lock(number)
-            if lock is not None and not _is_taken(number):
-                numbers[purpose] = number
-                locks.append(lock)
-                break
-            if lock is not None:
-                lock.close()
-    if len(numbers) < len(purposes):
-        Ports(numbers, locks).release()
+    while len(locks) < len(purposes) and (number := next(candidates, None)):
+        if lock := _lock(number):
+            locks[number] = lock
+    ports = Ports(dict(zip(purposes, locks, strict=False)), list(locks.values()))
+    if len(locks) < len(purposes):
+        ports.release()
         raise OSError(errno.EADDRINUSE, f"fewer than {len(purposes)} free ports on {LOOPBACK}")
-    return Ports(numbers, locks)
+    return ports
 
 
 def _candidates() -> Iterator[int]:
@@ -82,38 +119,19 @@ def _first_ephemeral() -> int:
 
 
 def _lock(number: int) -> socket.socket | None:
-    """A name that one process at a time can hold, gone with it however it ends; None when another holds it.
+    """A name that one process at a time can hold, gone with it however it ends; None when the port is not to be had.
 
     A socket in Linux's abstract namespace: it spans users and containers exactly as far as ports do, and needs no
     file. Elsewhere clusters rely on the check of the port itself, and on trying again.
     """
     lock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    if sys.platform != "linux":
-        return lock
-    try:
-        lock.bind(f"\0paceline-port-{number}")
-    except OSError:
-        lock.close()
-        return None
-    return lock
-
-
-def _listeners() -> Iterator[tuple[int, str]]:
-    """The ports that anybody listens on, each with the number of its socket."""
-    for name in ("/proc/net/tcp", "/proc/net/tcp6"):
-        for line in tree.read_proc(name).decode().splitlines()[1:]:
-            _, local, _, state, *_rest = fields = line.split()
-            if state == LISTENING:
-                yield int(local.rpartition(":")[2], 16), fields[9]
-
-
-def _sockets(pid: int) -> Iterator[str]:
-    """The numbers of a process's sockets."""
-    with suppress(OSError):  # it has just ended
-        for link in list(Path(f"/proc/{pid}/fd").iterdir()):
-            with suppress(OSError):  # closed since
-                if (name := link.readlink().name).startswith("socket:["):
-                    yield name[len("socket:[") : -1]
+    with suppress(OSError):  # another holds it
+        if sys.platform == "linux":
+            lock.bind(f"\0paceline-port-{number}")
+        if not _is_taken(number):
+            return lock
+    lock.close()
+    return None
 
 
 def _is_taken(number: int) -> bool:
@@ -125,3 +143,70 @@ def _is_taken(number: int) -> bool:
         except OSError:
             return True
     return False
+
+
+def start_flags(options: Mapping[str, Any], ports: Ports, ray_dir: Path) -> list[str]:
+    """The arguments of `ray start` for an entry's `ray:`; ValueError for an object store of impossible size."""
+    spilling = (
+        {"automatic_object_spilling_enabled": True} if options.get("enable_object_spilling") else NO_SPILLING
+    )
+    flags = {
+        "--node-ip-address": LOOPBACK,
+        **{flag: ports[purpose] for purpose, flag in PORT_FLAGS.items()},
+        # Any free port, which the kernel finds without a race.
+        "--min-worker-port": 0,
+        "--max-worker-port": 0,
+        "--temp-dir": ray_dir,
+        "--num-cpus": options.get("num_cpus"),
+        "--num-gpus": options.get("num_gpus") or 0,
+        "--object-store-memory": store_bytes(options),
+        "--include-dashboard": "true" if options.get("dashboard") else "false",
+        "--dashboard-host": LOOPBACK,
+        "--system-config": json.dumps(spilling),
+        "--log-style": "record",
+        "--log-color": "false",
+    }
+    given = [f"{flag}={value}" for flag, value in flags.items() if value is not None]
+    return ["--head", "--block", "--disable-usage-stats", *given]
+
+
+def store_bytes(options: Mapping[str, Any]) -> int | None:
+    """Size of the object store: bytes, or a fraction of the memory up to 1; None leaves it to Ray."""
+    size = options.get("object_store_memory")
+    if size is None:
+        size = options.get("object_store_size")
+    if size is None or size == "default":
+        return None
+    if not is_number(size) or not size > 0:
+        raise ValueError(
+            f"object_store_memory is {size!r}; give bytes, a fraction of the memory, or 'default'"
+        )
+    return int(size * memory_bytes()) if isinstance(size, float) and size <= 1 else int(size)
+
+
+def memory_bytes() -> int:
+    """The machine's memory, or the container's share of it."""
+    sizes = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    for name in _CGROUP_LIMITS:
+        with suppress(OSError, ValueError):  # no such file, or "max"
+            sizes.append(int(Path(name).read_text()))
+    return min(sizes)
+
+
+def script_env(environ: Mapping[str, str], home: Home, ports: Ports, *, dashboard: bool) -> dict[str, str]:
+    """What leads a process to this cluster, and lets it in."""
+    env = {"RAY_ADDRESS": f"{LOOPBACK}:{ports['gcs']}", **home.env(environ)}
+    if dashboard:
+        env["RAY_API_SERVER_ADDRESS"] = f"http://{LOOPBACK}:{ports['dashboard']}"
+    return env
+
+
+def daemon_env(
+    environ: Mapping[str, str], script: Mapping[str, str], ports: Ports, *, start_timeout_s: float
+) -> dict[str, str]:
+    """The environment of the cluster's processes, which its workers inherit."""
+    numbers = {variable: str(ports[purpose]) for purpose, variable in PORT_VARIABLES.items()}
+    # Ray would give up after 30 s, which a busy machine can take; the limit is ours to keep.
+    patience = {"RAY_raylet_start_wait_time_s": str(math.ceil(start_timeout_s))}
+    env = {**patience, **environ, **script, **numbers}
+    return {name: value for name, value in env.items() if name not in FOREIGN}
