@@ -240,7 +240,7 @@ def case_of(request: Request, wanted: str) -> Case:
 def place_for(request: Request) -> Path:
     """Where the suite's sessions are kept on this machine, and its bisections beside them."""
     place = request.results_dir or find_results_place(load_config(request))
-    return working_dir(place) if isinstance(place, str) else place
+    return working_dir(place)
 
 
 def find_case(cases: Sequence[Case], wanted: str) -> Case:
