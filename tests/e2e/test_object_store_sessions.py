@@ -350,7 +350,7 @@ def test_addresses_that_are_refused(suite: Workplace, key: str) -> None:
 def test_artifacts_cannot_be_kept_in_a_store(suite: Workplace) -> None:
     suite.write("suite.yaml", "artifacts_dir: s3://bench/x\nentries: [{name: a, script: count.py}]\n")
     done = suite.run("plan", "suite.yaml")
-    assert done.returncode == 2 and "suite.yaml:1: artifacts_dir: s3://bench/x is no directory" in done.stderr
+    assert done.returncode == 2 and "suite.yaml:1: artifacts_dir: s3://bench/x is not a directory" in done.stderr
 
 
 def test_artifacts_on_a_disk_of_their_own_are_sent(suite: Workplace, s3: str) -> None:
