@@ -6,8 +6,11 @@
 
 import atexit
 import functools
+import io
+import json
 import subprocess
 import sys
+import tarfile
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,11 +26,19 @@ BUCKET = "bench"
 # process and not in the listening server: it is still there after "down" and "up". S3 decides conditional writes to
 # an object one after another; moto looks at the condition and writes in two steps, hence the lock.
 _PROGRAM = """
-import sys, threading
+import json, sys, threading
 from moto.s3.responses import S3Response
 from moto.server import ThreadedMotoServer
+from werkzeug.serving import WSGIRequestHandler
 
 put_object, turn = S3Response.put_object, threading.Lock()
+answer, asked = WSGIRequestHandler.run_wsgi, []
+
+def note_and_answer(self):
+    asked.append(f"{self.command} {self.path}")
+    answer(self)
+
+WSGIRequestHandler.run_wsgi = note_and_answer
 
 def put_in_turn(self):
     with turn:
@@ -48,6 +59,9 @@ for line in sys.stdin:
         is_up = True
         server = ThreadedMotoServer(ip_address="127.0.0.1", port=port, verbose=False)
         server.start()
+    elif line.strip() == "requests":
+        print(json.dumps(asked))
+        asked.clear()
     print(line.strip(), flush=True)
 """
 
@@ -75,6 +89,15 @@ class ObjectStore:
 
     def bring_up(self) -> None:
         self._order("up")
+
+    def requests(self) -> list[str]:
+        """What was asked of the server since this was called last, each as its method and path."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write("requests\n")
+        self.process.stdin.flush()
+        asked: list[str] = json.loads(self.process.stdout.readline())
+        assert self.process.stdout.readline().strip() == "requests"
+        return asked
 
     def reset(self) -> None:
         """Forget everything, then make the bucket."""
@@ -155,6 +178,13 @@ def use_store(store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> None:
     from s3fs import S3FileSystem
 
     S3FileSystem.clear_instance_cache()
+
+
+def archive_files(data: bytes | None) -> dict[str, bytes]:
+    """The files in the archive of a case."""
+    with tarfile.open(fileobj=io.BytesIO(data or b"")) as archive:
+        files = {member.name: archive.extractfile(member) for member in archive}
+        return {name: file.read() for name, file in files.items() if file}
 
 
 def _send(method: str, url: str) -> None:

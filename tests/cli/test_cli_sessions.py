@@ -140,6 +140,26 @@ def test_list_tells_how_sessions_ended(finished: tuple[Workplace, subprocess.Com
     shutil.rmtree(place.path / "results/second")
 
 
+def test_list_shows_the_newest_unless_all_are_asked_for(
+    finished: tuple[Workplace, subprocess.CompletedProcess[str]], place: Workplace
+) -> None:
+    first = finished[0].path / "results/first"
+    for number in range(23):
+        shutil.copytree(first, place.path / f"results/s{number}")
+        os.utime(place.path / f"results/s{number}/.lock", (number, number))
+    names = [f"s{number}" for number in reversed(range(23))]
+    lines = place.run("list").stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:-1]] == names[:20]
+    assert lines[-1] == "3 older: --all lists them, too"
+    lines = place.run("list", "--all").stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == names
+    listed = place.run("list", "--json")
+    assert [row["session"] for row in json.loads(listed.stdout)] == names[:20]
+    assert listed.stderr == "3 older: --all lists them, too\n"
+    listed = place.run("list", "--json", "--all")
+    assert [row["session"] for row in json.loads(listed.stdout)] == names and listed.stderr == ""
+
+
 def test_a_session_of_a_newer_paceline_does_not_hide_the_others(
     finished: tuple[Workplace, subprocess.CompletedProcess[str]],
 ) -> None:

@@ -10,7 +10,7 @@ import boto3
 import pytest
 
 from frozen import Answer, answers, called, check, difference, frozen_place
-from object_store import BUCKET, s3
+from object_store import BUCKET, archive_files, s3
 from workplace import Workplace
 
 __all__ = ["s3"]
@@ -103,7 +103,8 @@ def test_only_what_failed_runs_again_on_request(place: Workplace, bucket: Bucket
     after = records(place, bucket, "monday")
     assert {key for key in before if before[key] != after[key]} == {bad}
     assert json.loads(after[bad] or b"")["attempt"] == 2
-    assert bucket.get("nightly/monday/bad/attempts/attempt-1/record.json") == before[bad]
+    files = archive_files(bucket.get("nightly/monday/bad/files.tar.gz"))
+    assert files["attempts/attempt-1/record.json"] == before[bad]
 
 
 def test_a_session_that_another_machine_seems_to_run_is_left_alone(place: Workplace, bucket: Bucket) -> None:

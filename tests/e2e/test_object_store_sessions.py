@@ -7,6 +7,7 @@ import shlex
 import shutil
 import signal
 import subprocess
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 
 from object_store import ObjectStore as Server
-from object_store import s3, s3_server
+from object_store import archive_files, s3, s3_server
 from paceline.cli import cli
 from paceline.errors import PacelineError
 from paceline.record.remote.object_store import ObjectStore
@@ -66,6 +67,10 @@ def stored_json(name: str, session: str = "s") -> Any:
     return json.loads(stored(session).read(name) or b"null")
 
 
+def archived(entry: str, session: str = "s") -> dict[str, bytes]:
+    return archive_files(stored(session).read(f"{entry}/files.tar.gz"))
+
+
 @dataclass(frozen=True)
 class Look:
     """`list` and `show` in this process: a client for S3 takes a second to load, and here it is loaded."""
@@ -110,13 +115,33 @@ def test_a_session_is_listed_shown_and_gone_on_with_from_there(suite: Workplace,
     assert failed.returncode == 1 and ran(suite) == [*before, "bad"]
 
     assert stored_json("bad/record.json")["attempt"] == 2
-    assert stored_json("bad/attempts/attempt-1/record.json")["attempt"] == 1
+    assert json.loads(archived("bad")["attempts/attempt-1/record.json"])["attempt"] == 1
     case = look("show", "s3://bench/nightly/s", "bad")
     assert "exit code 3" in case and "score" in case and "attempt" in case
     record = json.loads(look("show", "s3://bench/nightly/s", "b[n=1]", "--json"))
     assert record == stored_json("b[n=1]/record.json") and len(record["metrics"]["score"]["samples"]) == 2
     with pytest.raises(PacelineError, match="'nope' is not in session s"):
         look("show", "s3://bench/nightly/s", "nope")
+
+
+def test_one_session_that_cannot_be_read_does_not_hide_the_others(
+    suite: Workplace, look: Look, s3: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = suite.run("run", "--no-history", "suite.yaml", "--session-name", "s", "--only", "a")
+    assert done.returncode == 0, done.stderr
+    results = ObjectStore("s3://bench/nightly")
+    results.write(".sessions/newer.json", b'{"schema": 999, "session": "newer"}')
+    results.write("poisoned/plan.json", b'{"cases": []}')  # Without a summary, as older versions left them.
+    find = ObjectStore.find
+
+    def find_more(self: ObjectStore, below: str = "") -> dict[str, dict[str, Any]]:
+        return {**find(self, below), **({"poisoned/../x": {"size": 1}} if below == "poisoned" else {})}
+
+    monkeypatch.setattr(ObjectStore, "find", find_more)
+    listed = look("list", "--results-dir", "s3://bench/nightly")
+    rows = {line.split()[0]: line for line in listed.splitlines()}
+    assert "1 passed" in rows["s"] and "newer paceline" in rows["newer"]
+    assert "'../x', which is refused" in rows["poisoned"]
 
 
 def test_what_is_in_the_store(suite: Workplace, s3: str) -> None:
@@ -131,13 +156,18 @@ def test_what_is_in_the_store(suite: Workplace, s3: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     names = set(stored().find())
     assert {"config.yaml", "plan.json", "environment.json", "packages.txt", "events.jsonl"} <= names
-    assert {"report.json", "report.md", "junit.xml", "a/record.json", "a/logs/stdout.log"} <= names
-    assert not any(name.startswith((".", "a/scratch", "a/x")) for name in names)
+    assert {"report.json", "report.md", "junit.xml"} <= names
+    assert {name for name in names if "/" in name} == {"a/record.json", "a/files.tar.gz"}
+    assert not any(name.startswith(".") for name in names)
+    files = archived("a")
+    assert {"record.json", "logs/stdout.log", "artifacts/pip-freeze.txt"} <= set(files)
+    assert not any(name.startswith(("scratch", "x")) for name in files)
     assert len(list((suite.path / "work").glob("*/s/a/scratch/big"))) == 1
     events = [json.loads(line)["event"] for line in (stored().read("events.jsonl") or b"").splitlines()]
     assert events[0] == "session_started" and events[-1] == "session_finished"
     secret = os.environ["AWS_SECRET_ACCESS_KEY"].encode()
     assert not any(secret in (stored().read(name) or b"") for name in names)
+    assert not any(secret in data for data in files.values())
     local = [path for path in (suite.path / "work").rglob("*") if path.is_file()]
     assert local and not any(secret in path.read_bytes() for path in local)
 
@@ -155,6 +185,11 @@ def test_killed_in_the_middle_and_gone_on_with_from_an_empty_cache(
     (suite.path / "go").touch()
 
     assert "1 passed, 2 not run of 3 cases" in look("show", "s3://bench/nightly/s")
+    (row,) = json.loads(look("list", "--results-dir", "s3://bench/nightly", "--json"))
+    assert (row["session"], row["ok"]) == ("s", None) and row["unfinished"] in (
+        2,
+        3,
+    )  # As of the last heartbeat.
     done = suite.run("run", "--no-history", "suite.yaml", "--resume")
     assert done.returncode == 0 and "Keeping 1 of 3 cases" in done.stdout, done.stdout + done.stderr
     assert ran(suite) == ["a", "b", "b", "c"]
@@ -163,6 +198,41 @@ def test_killed_in_the_middle_and_gone_on_with_from_an_empty_cache(
         (name, "passed") for name in "abc"
     ]
     assert report["ok"] and stored().read(".lock") is None
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 6, 11])
+def test_killed_after_so_many_requests_for_its_cases(suite: Workplace, s3_server: Server, count: int) -> None:
+    """What the store has of a case is whole, and does not run again on a machine that has nothing."""
+    names = [f"case-{number}" for number in range(8)]
+    entries = "".join(f"  - {{name: {name}, script: count.py}}\n" for name in names)
+    suite.write("suite.yaml", f"results_dir: s3://bench/nightly\nentries:\n{entries}")
+    asked: list[str] = []
+    s3_server.requests()
+    first = suite.start("run", "--no-history", "suite.yaml", "--session-name", "s")
+    wait_until(
+        lambda: (
+            asked.extend(s3_server.requests()) or sum("/s/case-" in request for request in asked) >= count
+        ),
+        by=first,
+    )
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    before, there = None, stored().find()
+    while before != there:  # The server may be busy with its last request.
+        before, there = there, stored().find()
+    archives = {name.partition("/")[0] for name in there if name.endswith("files.tar.gz")}
+    assert archives >= {name.partition("/")[0] for name in there if name.endswith("record.json")}
+    for name in archives:
+        assert {"record.json", "logs/stdouterr.log", "benchmark_results/metrics.json"} <= set(archived(name))
+    ran_before = Counter(ran(suite))
+    forget(suite)
+    done = suite.run("run", "--no-history", "suite.yaml", "--resume", "s")
+    assert done.returncode == 0 and f"Keeping {len(archives)} of 8 cases" in done.stdout, (
+        done.stdout + done.stderr
+    )
+    assert Counter(ran(suite)) - ran_before == Counter(name for name in names if name not in archives)
+    report = stored_json("report.json")
+    assert report["ok"] and [record["case"]["name"] for record in report["records"]] == names
 
 
 def test_a_store_that_goes_down_costs_no_case(
@@ -280,7 +350,9 @@ def test_addresses_that_are_refused(suite: Workplace, key: str) -> None:
 def test_artifacts_cannot_be_kept_in_a_store(suite: Workplace) -> None:
     suite.write("suite.yaml", "artifacts_dir: s3://bench/x\nentries: [{name: a, script: count.py}]\n")
     done = suite.run("plan", "suite.yaml")
-    assert done.returncode == 2 and "suite.yaml:1: artifacts_dir: s3://bench/x is no directory" in done.stderr
+    assert (
+        done.returncode == 2 and "suite.yaml:1: artifacts_dir: s3://bench/x is not a directory" in done.stderr
+    )
 
 
 def test_artifacts_on_a_disk_of_their_own_are_sent(suite: Workplace, s3: str) -> None:
@@ -289,4 +361,4 @@ def test_artifacts_on_a_disk_of_their_own_are_sent(suite: Workplace, s3: str) ->
         "run", "--no-history", "suite.yaml", "--session-name", "s", "--results-dir", "s3://bench/nightly"
     )
     assert done.returncode == 0 and (suite.path / "large/s/a/logs/stdout.log").is_file()
-    assert stored().read("a/logs/stdout.log") == b"hello\n"
+    assert archived("a")["logs/stdout.log"] == b"hello\n"

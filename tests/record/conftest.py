@@ -1,14 +1,16 @@
 """Sessions in directories, and machines that keep theirs in an object store."""
 
-import uuid
 from pathlib import Path
 
 import pytest
 
+from object_store import s3
 from paceline.record.directory import SessionDir
 from paceline.record.remote.object_store import ObjectStore
 from record.session_dirs import make_plan
 from record.store_machines import Machine, Machines
+
+__all__ = ["s3"]
 
 
 @pytest.fixture
@@ -18,8 +20,8 @@ def session_dir(tmp_path: Path) -> SessionDir:
 
 
 @pytest.fixture
-def url() -> str:
-    return f"memory://{uuid.uuid4().hex}/results"
+def url(s3: str) -> str:
+    return f"{s3}/results"
 
 
 @pytest.fixture

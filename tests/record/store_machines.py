@@ -1,20 +1,24 @@
 """Machines that run sessions which are kept in an object store."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from object_store import archive_files
 from paceline.model import Case, Plan, Record, Settings, Status
 from paceline.record import codec
 from paceline.record.directory import SessionDir
+from paceline.record.remote.archive import ARCHIVE
 from paceline.record.remote.object_store import ObjectStore
 from paceline.record.remote.session import RemoteCopy, keep_copy
 from paceline.record.resumption import is_kept
 
 Outcomes = Mapping[str, Status]
 PASSED, FAILED = Status.PASSED, Status.FAILED
+STARTED_AT = "2025-01-01T00:00:00.000Z"
 
 
 @dataclass(frozen=True)
@@ -38,12 +42,14 @@ class Machine:
         self, plan: Plan, *, resumes: bool = False, rerun_failed: bool = False
     ) -> Iterator[tuple[RemoteCopy, SessionDir]]:
         with keep_copy(plan, resumes=resumes) as kept:
+            assert kept is not None
             directory = SessionDir.open(plan.directory) if resumes else SessionDir.create(plan)
             directory.lock()
             try:
                 if resumes:
                     kept.catch_up(directory, rerun_failed=rerun_failed)
-                (plan.directory / "plan.json").write_text(json.dumps({"cases": [c.name for c in plan.cases]}))
+                names = [{"name": case.name} for case in plan.cases]
+                (plan.directory / "plan.json").write_text(json.dumps({"cases": names}))
                 kept.start()
                 yield kept, directory
             finally:
@@ -55,7 +61,7 @@ class Machine:
         """Run what is not kept; the names of what ran."""
         with self.session(plan, resumes=resumes, rerun_failed=rerun_failed) as (kept, directory):
             ran = run_cases(kept, directory, plan, outcomes, by=self.root.name, rerun_failed=rerun_failed)
-            assert kept.finish() == ""
+            assert finish(kept, directory) == ""
         return ran
 
 
@@ -84,19 +90,41 @@ def run_cases(
     return ran
 
 
-def run_case(kept: RemoteCopy, directory: SessionDir, case: Case, status: Status, by: str) -> None:
+def run_case(
+    kept: RemoteCopy, directory: SessionDir, case: Case, status: Status, by: str, **details: Any
+) -> None:
     attempt = directory.next_attempt(case)
     entry = directory.prepare(case)
     (entry / "logs/stdouterr.log").write_text(f"{case.name} attempt {attempt} by {by}\n")
     (entry / f"only-{attempt}.txt").write_text(by)
-    directory.write_record(Record(session="s", case=case, attempt=attempt, status=status, reason=by))
+    record = Record(
+        session="s",
+        case=case,
+        attempt=attempt,
+        status=status,
+        reason=by,
+        details=details,
+        started_at=STARTED_AT,
+        artifacts=directory.artifacts(case),
+    )
+    directory.write_record(record)
     directory.append_result_line(case, {"name": case.name, "by": by})
-    kept.case_ended(case)
+    kept.case_ended(record)
+
+
+def finish(kept: RemoteCopy, directory: SessionDir) -> str:
+    """The end of a session, with its report."""
+    records = [record for _, record in directory.stored_records()]
+    report = {"records": [codec.to_json(record) for record in records]}
+    (directory.path / "report.json").write_bytes(codec.dump(report))
+    return kept.finish(ok=all(record.status.ok for record in records))
 
 
 def stored_record(store: ObjectStore, case: str) -> Record:
     return codec.from_json(codec.load(store.read(f"{case}/record.json") or b""))
 
 
-def texts(store: ObjectStore, names: Iterable[str]) -> list[str]:
-    return [(store.read(name) or b"(missing)").decode() for name in names]
+def archived(store: ObjectStore, case: str) -> dict[str, str]:
+    """What the archive of a case holds."""
+    files = archive_files(store.read(f"{case}/{ARCHIVE}"))
+    return {name: data.decode() for name, data in files.items()}

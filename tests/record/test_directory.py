@@ -6,7 +6,7 @@ import pytest
 
 from paceline.errors import PacelineError, SessionError
 from paceline.model import RUN_DIR, Measurement, Plan, Status
-from paceline.record.directory import SessionDir, newest, sessions
+from paceline.record.directory import SessionDir, sessions
 from paceline.record.redact import Redactor
 from record.session_dirs import make_case, make_plan, make_record
 
@@ -254,11 +254,11 @@ class TestRecords:
 
 def test_sessions_are_listed_the_last_started_first(tmp_path: Path) -> None:
     results_dir = tmp_path / "results"
-    assert sessions(results_dir) == [] and newest(results_dir) is None
+    assert sessions(results_dir) == []
     for position, name in enumerate(("b", "c", "a")):
         path = SessionDir.create(make_plan(tmp_path, name)).path
         os.utime(path / ".lock", (position, position))
     (results_dir / "not-a-session").mkdir()
     assert [path.name for path in sessions(results_dir)] == ["a", "c", "b"]
     SessionDir.open(results_dir / "b").lock()
-    assert newest(results_dir) == results_dir / "b"
+    assert sessions(results_dir)[0] == results_dir / "b"

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import PacelineError
-from paceline.record.remote.address import is_url, place_of, split, working_dir
+from paceline.record.remote.address import place_of, split, working_dir
 
 
 @pytest.mark.parametrize("text", ["results", "./a:b", "/data/x", "C:/x", "a//b", "s3:/x"])
 def test_paths_are_paths(text: str) -> None:
-    assert place_of(text) == Path(text) and not is_url(text)
+    assert place_of(text) == Path(text) == working_dir(place_of(text))
 
 
 @pytest.mark.parametrize("text", ["s3://bench", "s3://bench/a/b", "memory://x", "gs://b/x"])

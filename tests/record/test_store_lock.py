@@ -4,14 +4,15 @@ import json
 import os
 import subprocess
 import sys
-import uuid
+import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from object_store import s3
 from paceline.errors import SessionError
-from paceline.record.remote import lock as store_lock
+from paceline.record.lock import machine
 from paceline.record.remote.lock import StoreLock
 from paceline.record.remote.object_store import ObjectStore
 from patience import wait_until
@@ -21,9 +22,9 @@ __all__ = ["s3"]
 NAME = "night/.lock"
 
 
-@pytest.fixture(params=["s3", "memory"])
-def store(request: pytest.FixtureRequest) -> ObjectStore:
-    url = request.getfixturevalue("s3") if request.param == "s3" else f"memory://{uuid.uuid4().hex}"
+@pytest.fixture(params=["s3", "file"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
+    url = request.getfixturevalue("s3") if request.param == "s3" else f"file://{tmp_path}"
     return ObjectStore(f"{url}/results")
 
 
@@ -112,14 +113,14 @@ def test_a_dead_process_of_this_machine_is_taken_over_at_once(
 ) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    held_by(store, pid=ended.pid, machine=store_lock._machine(), process_started="12345")
+    held_by(store, pid=ended.pid, machine=machine(), process_started="12345")
     assert take().is_held()
 
 
 def test_another_process_with_the_number_of_a_dead_one(
     store: ObjectStore, take: Callable[..., StoreLock]
 ) -> None:
-    held_by(store, pid=os.getpid(), machine=store_lock._machine(), process_started="1")
+    held_by(store, pid=os.getpid(), machine=machine(), process_started="1")
     assert take().is_held()
 
 
@@ -135,6 +136,19 @@ def test_a_damaged_lock_counts_as_held(
 
 def test_a_lock_that_was_removed_by_hand_is_lost(store: ObjectStore, take: Callable[..., StoreLock]) -> None:
     lock = take()
-    store.remove([NAME])
+    store.remove(NAME)
     lock._beat()
     assert lock.lost == "another process"
+
+
+def test_a_store_that_hangs_does_not_hold_up_the_end(
+    store: ObjectStore, take: Callable[..., StoreLock], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock, answers = take(), threading.Event()
+    version = store.version
+    monkeypatch.setattr("paceline.record.remote.lock._LAST_WAIT_S", 0.1)
+    monkeypatch.setattr(store, "version", lambda name: answers.wait() and version(name))
+    lock.release()
+    assert store.read(NAME) is not None
+    answers.set()
+    wait_until(lambda: store.read(NAME) is None)

@@ -1,29 +1,40 @@
 """A session kept in an object store and run on one machine after another: nothing is lost, nothing runs twice."""
 
 import json
+import math
 import os
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from paceline.errors import SessionError
-from paceline.model import Plan
+from paceline.model import Plan, Record
 from paceline.record import codec
 from paceline.record.directory import SessionDir
-from paceline.record.remote.copies import KEPT_COPIES, remove_old_copies
-from paceline.record.remote.object_store import ObjectStore
-from paceline.record.remote.session import NameTaken, keep_copy
-from paceline.record.remote.sessions import fetched_session, is_stored_session, newest_stored, stored_names
+from paceline.record.remote.archive import ARCHIVE, UnsafeName
+from paceline.record.remote.object_store import ObjectStore, StoreError
+from paceline.record.remote.session import (
+    KEPT_COPIES,
+    NameTaken,
+    fetched_session,
+    is_stored_session,
+    keep_copy,
+    read_summary,
+    remove_old_copies,
+    session_names,
+)
 from record.store_machines import (
     FAILED,
     PASSED,
+    STARTED_AT,
     Machine,
     Machines,
+    archived,
+    finish,
     make_case,
+    run_case,
     stored_record,
-    texts,
 )
 
 
@@ -31,9 +42,46 @@ class TestOneMachine:
     def test_all_that_counts_is_in_the_store(self, machines: Machines, store: ObjectStore) -> None:
         one = machines("one")
         assert one.run(one.plan("a", "b"), {"a": PASSED, "b": FAILED}) == ["a", "b"]
-        assert {"plan.json", "a/record.json", "a/logs/stdouterr.log", "b/results.jsonl"} <= set(store.find())
-        assert not any(name.startswith(".") for name in store.find())
+        names = {"a/record.json", f"a/{ARCHIVE}", "b/record.json", f"b/{ARCHIVE}", "plan.json", "report.json"}
+        assert set(store.find()) == names
+        files = {"record.json", "logs/stdouterr.log", "only-1.txt", "results.jsonl"}
+        assert set(archived(store, "b")) == files
         assert stored_record(store, "b").status is FAILED
+        assert json.loads(archived(store, "b")["record.json"]) == json.loads(
+            store.read("b/record.json") or b""
+        )
+
+    def test_its_summary(self, machines: Machines, url: str) -> None:
+        one = machines("one")
+        with one.session(one.plan("a", "b", "c")) as (kept, directory):
+            begun = read_summary(f"{url}/s")
+            run_case(kept, directory, make_case("a"), PASSED, "one")
+            run_case(kept, directory, make_case("b"), FAILED, "one")
+            assert finish(kept, directory) == ""
+        ended = read_summary(f"{url}/s")
+        assert begun is not None and ended is not None
+        assert begun.items() >= {"state": "running", "planned": 3, "unfinished": 3, "ok": None}.items()
+        assert ended.items() >= {"state": "finished", "planned": 3, "unfinished": 1, "ok": False}.items()
+        assert (begun["counts"], ended["counts"]) == ({}, {"passed": 1, "failed": 1})
+        with one.session(one.plan("a", "b", "c"), resumes=True):
+            again = read_summary(f"{url}/s")
+        assert again is not None and again["started_at"] == STARTED_AT
+        assert (again["state"], again["counts"]) == ("running", ended["counts"])
+
+    def test_its_summary_is_renewed_with_the_heartbeat(self, machines: Machines, url: str) -> None:
+        one = machines("one")
+        with one.session(one.plan("a", "b", "c")) as (kept, directory):
+            run_case(kept, directory, make_case("a"), FAILED, "one")
+            run_case(kept, directory, make_case("b"), FAILED, "one")
+            run_case(kept, directory, make_case("a"), PASSED, "one")  # Again.
+            kept._lock.on_beat()
+            summary = read_summary(f"{url}/s")
+            assert finish(kept, directory) == ""
+            ended = read_summary(f"{url}/s")
+            kept._lock.on_beat()  # One that comes late.
+            assert read_summary(f"{url}/s") == ended
+        assert summary is not None and summary["counts"] == {"passed": 1, "failed": 1}
+        assert (summary["state"], summary["unfinished"]) == ("running", 1)
 
     def test_a_name_that_is_taken(self, machines: Machines) -> None:
         one, two = machines("one"), machines("two")
@@ -52,11 +100,11 @@ class TestOneMachine:
 
     def test_a_second_runner_is_kept_out(self, machines: Machines) -> None:
         one, two = machines("one"), machines("two")
-        with one.session(one.plan("a")) as (kept, _):
+        with one.session(one.plan("a")) as (kept, directory):
             for resumes, error in ((True, SessionError), (False, NameTaken)):
                 with pytest.raises(error, match="is being run by"), keep_copy(two.plan("a"), resumes=resumes):
                     pass
-            assert kept.finish() == ""
+            assert finish(kept, directory) == ""
 
     def test_a_directory_that_cannot_be_made(self, tmp_path: Path, url: str) -> None:
         (tmp_path / "file").write_text("")
@@ -69,13 +117,23 @@ class TestOneMachine:
         one.run(one.plan("a"), {"a": FAILED})
         assert one.run(one.plan("a"), {"a": PASSED}, resumes=True) == []
         assert one.run(one.plan("a"), {"a": PASSED}, resumes=True, rerun_failed=True) == ["a"]
-        record = stored_record(store, "a")
+        record, files = stored_record(store, "a"), archived(store, "a")
         assert (record.attempt, record.status) == (2, PASSED)
-        assert texts(store, ["a/logs/stdouterr.log", "a/attempts/attempt-1/logs/stdouterr.log"]) == [
-            "a attempt 2 by one\n",
-            "a attempt 1 by one\n",
-        ]
-        assert "a/only-1.txt" not in store.find()  # It belongs to the attempt that was moved aside.
+        assert files["logs/stdouterr.log"] == "a attempt 2 by one\n"
+        assert files["attempts/attempt-1/logs/stdouterr.log"] == "a attempt 1 by one\n"
+        assert "only-1.txt" not in files  # It belongs to the attempt that was moved aside.
+
+    def test_a_case_that_runs_again_in_the_same_session(self, machines: Machines, store: ObjectStore) -> None:
+        """As on a pool, when its node dies: what is being sent of the first attempt is not left over the second."""
+        one = machines("one")
+        case = make_case("a")
+        with one.session(one.plan("a")) as (kept, directory):
+            for _ in range(20):
+                run_case(kept, directory, case, PASSED, "one")
+            assert finish(kept, directory) == ""
+        files = archived(store, "a")
+        assert stored_record(store, "a").attempt == 20 and files["only-20.txt"] == "one"
+        assert {f"attempts/attempt-{number}/only-{number}.txt" for number in range(1, 20)} < set(files)
 
     def test_a_local_session_has_no_copy(self, tmp_path: Path) -> None:
         plan = Plan(session="s", directory=tmp_path / "s", cases=(make_case("a"),))
@@ -94,7 +152,7 @@ class TestAnotherMachine:
         assert (
             two.root / "s/b/stdouterr.log"
         ).read_text() == "b attempt 1 by one\n"  # The report quotes this.
-        assert texts(store, ["a/logs/stdouterr.log"]) == ["a attempt 1 by one\n"]
+        assert archived(store, "a")["logs/stdouterr.log"] == "a attempt 1 by one\n"
 
     def test_what_runs_again_there_leaves_the_first_attempt_whole(
         self, machines: Machines, store: ObjectStore
@@ -102,17 +160,17 @@ class TestAnotherMachine:
         one, two = machines("one"), machines("two")
         one.run(one.plan("a"), {"a": FAILED})
         assert two.run(two.plan("a"), {"a": PASSED}, resumes=True, rerun_failed=True) == ["a"]
-        names = ["a/attempts/attempt-1/logs/stdouterr.log", "a/attempts/attempt-1/only-1.txt", "a/only-2.txt"]
-        assert texts(store, names) == ["a attempt 1 by one\n", "one", "two"]
-        assert stored_record(store, "a").attempt == 2 and "a/only-1.txt" not in store.find()
-        lines = (store.read("a/results.jsonl") or b"").splitlines()
-        assert [json.loads(line)["by"] for line in lines] == ["one", "two"]
+        files = archived(store, "a")
+        assert files["attempts/attempt-1/logs/stdouterr.log"] == "a attempt 1 by one\n"
+        assert (files["attempts/attempt-1/only-1.txt"], files["only-2.txt"]) == ("one", "two")
+        assert stored_record(store, "a").attempt == 2 and "only-1.txt" not in files
+        assert [json.loads(line)["by"] for line in files["results.jsonl"].splitlines()] == ["one", "two"]
 
     def test_a_changed_case_runs_again(self, machines: Machines, store: ObjectStore) -> None:
         one, two = machines("one"), machines("two")
         one.run(one.plan("a"), {"a": PASSED})
         assert two.run(two.plan(make_case("a", fingerprint="new")), {"a": PASSED}, resumes=True) == ["a"]
-        assert texts(store, ["a/attempts/attempt-1/only-1.txt"]) == ["one"]
+        assert archived(store, "a")["attempts/attempt-1/only-1.txt"] == "one"
 
     def test_results_that_a_case_needs_are_fetched(self, machines: Machines) -> None:
         one, two = machines("one"), machines("two")
@@ -127,8 +185,9 @@ class TestAnotherMachine:
         for number, name in enumerate(("one", "two", "three", "four")):
             machine = machines(name)
             machine.run(machine.plan("a"), {"a": FAILED}, resumes=number > 0, rerun_failed=number > 0)
-        moved = [f"a/attempts/attempt-{number}/only-{number}.txt" for number in (1, 2, 3)]
-        assert texts(store, [*moved, "a/only-4.txt"]) == ["one", "two", "three", "four"]
+        files = archived(store, "a")
+        moved = [files[f"attempts/attempt-{number}/only-{number}.txt"] for number in (1, 2, 3)]
+        assert [*moved, files["only-4.txt"]] == ["one", "two", "three", "four"]
 
     def test_the_first_machine_learns_of_the_second(self, machines: Machines, store: ObjectStore) -> None:
         one, two = machines("one"), machines("two")
@@ -137,6 +196,12 @@ class TestAnotherMachine:
         assert one.run(one.plan("a", "b"), {"a": FAILED, "b": FAILED}, resumes=True, rerun_failed=True) == []
         assert [stored_record(store, name).reason for name in "ab"] == ["two", "two"]
         assert SessionDir.open(one.root / "s").read_record(make_case("a")) == stored_record(store, "a")
+        changed = one.plan(make_case("a", fingerprint="new"), "b")
+        assert one.run(changed, {"a": PASSED}, resumes=True) == ["a"]
+        files = archived(store, "a")
+        assert stored_record(store, "a").attempt == 3
+        assert [files[f"attempts/attempt-{number}/only-{number}.txt"] for number in (1, 2)] == ["one", "two"]
+        assert not any(name.startswith("attempts/attempt-3") for name in files)
 
     def test_a_copy_without_its_big_files_does_not_empty_the_store(
         self, machines: Machines, store: ObjectStore
@@ -146,7 +211,12 @@ class TestAnotherMachine:
         shutil.rmtree(one.root / "s/a/logs")
         (one.root / "s/a/only-1.txt").unlink()
         one.run(one.plan("a", "b"), {"b": PASSED}, resumes=True)
-        assert {"a/logs/stdouterr.log", "a/only-1.txt"} <= set(store.find())
+        assert {"logs/stdouterr.log", "only-1.txt"} <= set(archived(store, "a"))
+        changed = one.plan(make_case("a", fingerprint="new"), "b")
+        assert one.run(changed, {"a": PASSED}, resumes=True) == ["a"]
+        assert {"attempts/attempt-1/logs/stdouterr.log", "attempts/attempt-1/only-1.txt"} <= set(
+            archived(store, "a")
+        )
 
     def test_what_a_killed_runner_left_is_moved_aside_for_what_another_finished(
         self, machines: Machines, store: ObjectStore
@@ -154,26 +224,117 @@ class TestAnotherMachine:
         one, two = machines("one"), machines("two")
         with one.session(one.plan("a")) as (kept, directory):
             (directory.prepare(make_case("a")) / "half.txt").write_text("half")
-            assert kept.finish() == ""
+            assert finish(kept, directory) == ""
         two.run(two.plan("a"), {"a": PASSED}, resumes=True)
         assert one.run(one.plan("a"), {"a": PASSED}, resumes=True) == []
         assert stored_record(store, "a").reason == "two"
-        assert (one.root / "s/a/attempts/attempt-1/half.txt").read_text() == "half"
+        assert (one.root / "s/a/attempts/attempt-2/half.txt").read_text() == "half"
+        files = archived(store, "a")
+        assert (files["attempts/attempt-2/half.txt"], files["only-1.txt"]) == ("half", "two")
 
     def test_events_of_both_are_kept_in_order(self, machines: Machines, store: ObjectStore) -> None:
         one, two = machines("one"), machines("two")
         lines = [f'{{"time": "2025-01-0{day}", "event": "e{day}"}}\n' for day in range(1, 6)]
         with one.session(one.plan("a")) as (kept, directory):
             (directory.path / "events.jsonl").write_text("".join(lines[:2]))
-            assert kept.finish() == ""
+            assert finish(kept, directory) == ""
         with (one.root / "s/events.jsonl").open("a") as events:
             events.write(lines[3])  # The store did not get this one.
         with two.session(two.plan("a"), resumes=True) as (kept, directory):
             with (directory.path / "events.jsonl").open("a") as events:
                 events.write(lines[2] + lines[4])
-            assert kept.finish() == ""
+            assert finish(kept, directory) == ""
         one.run(one.plan("a"), {}, resumes=True)
         assert (store.read("events.jsonl") or b"").decode() == "".join(lines)
+
+    def test_numbers_that_are_none(self, machines: Machines, store: ObjectStore) -> None:
+        """They equal nothing, themselves included; records with them are the same all the same."""
+        one, two = machines("one"), machines("two")
+        with one.session(one.plan("a", "b")) as (kept, directory):
+            run_case(kept, directory, make_case("a"), PASSED, "one", ratio=math.nan, most=-math.inf)
+            assert finish(kept, directory) == ""
+        before = store.read("a/record.json")
+        for machine in (one, two):
+            assert machine.run(machine.plan("a", "b"), {"a": PASSED}, resumes=True) == []
+            assert not (machine.root / "s/a/attempts").exists()
+        assert store.read("a/record.json") == before and b'"NaN"' in (before or b"")
+
+
+class TestWhatOthersLeft:
+    def test_a_record_that_is_damaged_counts_as_missing(self, machines: Machines, store: ObjectStore) -> None:
+        one, two = machines("one"), machines("two")
+        with one.session(one.plan("a", "b", "c")) as (kept, directory):
+            for name in "abc":
+                run_case(kept, directory, make_case(name), PASSED, "one")
+            assert finish(kept, directory) == ""
+        cut_short(store)
+        store.write("a/record.json", b'{"half')
+        store.write("b/record.json", b'{"schema": 1}')
+        outcomes = dict.fromkeys("abc", PASSED)
+        assert two.run(two.plan("a", "b", "c"), outcomes, resumes=True) == []  # Their archives have them.
+        for name in "ab":
+            store.remove(f"{name}/{ARCHIVE}")
+            store.write(f"{name}/record.json", b'{"half')
+        three = machines("three")
+        cut_short(store)
+        assert three.run(three.plan("a", "b", "c"), outcomes, resumes=True) == ["a", "b"]
+
+    def test_a_record_of_a_later_version_stops_it(self, machines: Machines, store: ObjectStore) -> None:
+        one, two = machines("one"), machines("two")
+        one.run(one.plan("a"), {"a": PASSED})
+        cut_short(store)
+        store.write("a/record.json", b'{"schema": 999}')
+        with pytest.raises(codec.NewerSchema), two.session(two.plan("a"), resumes=True):
+            pass
+
+    def test_a_record_in_the_place_of_another(self, machines: Machines, store: ObjectStore) -> None:
+        one = machines("one")
+        one.run(one.plan("a", "b"), {"a": PASSED, "b": PASSED})
+        cut_short(store)
+        store.write("b/record.json", store.read("a/record.json") or b"")
+        with (
+            pytest.raises(StoreError, match=r"b/record\.json is the record of another case, 'a'"),
+            one.session(one.plan("a", "b"), resumes=True),
+        ):
+            pass
+        assert (one.root / "s/a/only-1.txt").exists() and (one.root / "s/b/only-1.txt").exists()
+
+    @pytest.mark.parametrize("key", ["../x", "a/../../x", "/x", "a//x", "a/./x", "a/b\nc", "a/\x9b1m"])
+    def test_names_that_lead_elsewhere_are_refused(
+        self, machines: Machines, url: str, key: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        one, two = machines("one"), machines("two")
+        one.run(one.plan("a", "b"), {"a": FAILED})
+        find = ObjectStore.find
+
+        def find_more(self: ObjectStore, below: str = "") -> dict[str, dict[str, object]]:
+            return {**find(self, below), f"s/{key}": {"size": 4}}  # No client would send some of these.
+
+        monkeypatch.setattr(ObjectStore, "find", find_more)
+        cut_short(ObjectStore(f"{url}/s"))
+        for look in (
+            lambda: two.session(two.plan("a", "b"), resumes=True),
+            lambda: fetched_session(f"{url}/s"),
+        ):
+            with pytest.raises(UnsafeName) as caught, look():
+                pass
+            assert repr(key) in str(caught.value) and "refused" in str(caught.value)
+        assert sorted(path.name for path in (two.root / "s").iterdir()) == [".lock"]
+
+    def test_an_empty_directory_of_a_console_is_not_a_file(
+        self, machines: Machines, store: ObjectStore, url: str
+    ) -> None:
+        one, two = machines("one"), machines("two")
+        one.run(one.plan("a"), {"a": PASSED})
+        for key in ("results/", "results/s/", "results/.sessions/", "results/s/a/"):
+            store._fs.call_s3("put_object", Bucket="bench", Key=key, Body=b"")
+        assert two.run(two.plan("a"), {"a": PASSED}, resumes=True) == []
+        assert session_names(url) == ["s"]
+
+
+def cut_short(store: ObjectStore) -> None:
+    """Make it a session whose end nobody saw, so that its records are read one by one."""
+    ObjectStore(store.url.rpartition("/")[0]).remove(".sessions/s.json")
 
 
 class TestOldCopies:
@@ -181,30 +342,50 @@ class TestOldCopies:
         one = machines("one")
         names = [f"s{number}" for number in range(KEPT_COPIES + 4)]
         for number, name in enumerate(names):
-            one.run(one.plan("a", session=name), {"a": PASSED})
-            if number == 1:  # The store has no scratch data, so they stay.
-                (one.root / "s1/a/scratch").mkdir()
-                (one.root / "s1/a/scratch/big").write_text("kept on purpose")
-            if (one.root / name).exists():
-                os.utime(one.root / name / ".lock", (number, number))
+            with one.session(one.plan("a", session=name)) as (kept, directory):
+                if number == 1:  # The store gets no scratch data, so they stay.
+                    scratch = directory.prepare(make_case("a")) / "scratch"
+                    scratch.mkdir()
+                    (scratch / "big").write_text("kept on purpose")
+                run_case(kept, directory, make_case("a"), PASSED, "one")
+                assert finish(kept, directory) == ""
+            os.utime(one.root / name / ".lock", (number, number))
         assert {path.name for path in one.root.iterdir()} == {"s1", *names[-KEPT_COPIES:]}
-        assert set(stored_names(one.url)) == set(names)
+        assert set(session_names(one.url)) == set(names)
 
     def test_one_in_use_stays(self, machines: Machines) -> None:
         one = machines("one")
-        with one.session(one.plan("a")) as (kept, _):
-            assert kept.finish() == ""
-            assert remove_old_copies(one.root, keep=0) == []
-        assert remove_old_copies(one.root, keep=0) == [one.root / "s"]
+        with one.session(one.plan("a")) as (kept, directory):
+            assert finish(kept, directory) == ""
+            remove_old_copies(one.root, keep=0)
+            assert (one.root / "s").exists()
+        remove_old_copies(one.root, keep=0)
+        assert not (one.root / "s").exists()
+
+    def test_one_that_a_sink_waits_for_stays(self, machines: Machines) -> None:
+        one = machines("one")
+        one.run(one.plan("a"), {"a": PASSED})
+        (one.root / ".outbox").mkdir()
+        (one.root / ".outbox/s").touch()
+        remove_old_copies(one.root, keep=0)
+        assert (one.root / "s").exists()
+
+    def test_one_that_goes_on_stays_until_all_is_sent_again(self, machines: Machines) -> None:
+        one = machines("one")
+        one.run(one.plan("a"), {"a": PASSED})
+        with one.session(one.plan("a"), resumes=True):
+            pass
+        remove_old_copies(one.root, keep=0)
+        assert (one.root / "s").exists()
 
 
 class TestReading:
     def test_sessions_are_listed_and_fetched(self, machines: Machines, url: str) -> None:
         one = machines("one")
-        assert stored_names(url) == [] and newest_stored(url) is None
+        assert session_names(url) == []
         one.run(one.plan("a", session="first"), {"a": PASSED})
-        one.run(replace(one.plan("a", "b", session="second")), {"a": PASSED, "b": FAILED})
-        assert set(stored_names(url)) == {"first", "second"}
+        one.run(one.plan("a", "b", session="second"), {"a": PASSED, "b": FAILED})
+        assert set(session_names(url)) == {"first", "second"}
         assert is_stored_session(f"{url}/first") and not is_stored_session(url)
         with fetched_session(f"{url}/second") as directory:
             found = {
@@ -215,35 +396,62 @@ class TestReading:
         assert not directory.exists()
         with fetched_session(f"{url}/second", case="b") as directory:
             assert (directory / "b/stdouterr.log").read_text() == "b attempt 1 by one\n"
+            assert not (directory / "a/logs").exists()
 
-    @pytest.mark.parametrize("complete", [True, False])
-    def test_a_report_that_is_complete_spares_the_records(
-        self, machines: Machines, url: str, store: ObjectStore, complete: bool
+    @pytest.mark.parametrize("ended", [True, False])
+    def test_the_report_of_a_session_that_ended_spares_the_records(
+        self, machines: Machines, url: str, store: ObjectStore, ended: bool
     ) -> None:
         one = machines("one")
         one.run(one.plan("a", "b"), {"a": PASSED, "b": FAILED})
-        names = ["a/record.json", "b/record.json"] if complete else ["a/record.json"]
-        records = [codec.load(store.read(name) or b"") for name in names]
-        for record in records:
+        report = codec.load(store.read("report.json") or b"")
+        for record in report["records"]:
             record["reason"] = "from the report"
-        for (
-            name
-        ) in names:  # Times in a store may be whole seconds; here the report must be later for certain.
-            while store.modified_s(name) == store.modified_s("report.json"):
+        store.write("report.json", codec.dump(report))
+        if not ended:
+            with one.session(one.plan("a", "b"), resumes=True):
                 pass
-        store.write("report.json", codec.dump({"records": records}))
         with fetched_session(f"{url}/s") as directory:
             reasons = {record.reason for _, record in SessionDir.open(directory).stored_records()}
-        assert reasons == ({"from the report"} if complete else {"one"})
+        assert reasons == ({"from the report"} if ended else {"one"})
+
+    def test_summaries_of_others_are_not_trusted(self, machines: Machines, url: str) -> None:
+        one = machines("one")
+        one.run(one.plan("a"), {"a": PASSED})
+        store = ObjectStore(url)
+        for text in ("", "{", "[]", "{}", '{"schema": 1, "session": "another"}'):
+            store.write(".sessions/s.json", text.encode())
+            assert read_summary(f"{url}/s") is None
+            with fetched_session(f"{url}/s") as directory:
+                assert len(list(SessionDir.open(directory).stored_records())) == 1
+        store.write(".sessions/deep/er.json", b"{}")
+        assert session_names(url) == ["s"]
+        store.write(".sessions/s.json", b'{"schema": 2, "session": "s"}')
+        with pytest.raises(codec.NewerSchema, match="newer paceline"):
+            read_summary(f"{url}/s")
 
 
-def test_the_ledger_is_not_needed(machines: Machines, store: ObjectStore) -> None:
-    """Without it all is sent again, and nothing is lost."""
-    one = machines("one")
-    one.run(one.plan("a", "b"), {"a": PASSED})
-    (one.root / "s/.sent.jsonl").unlink()
-    with (one.root / "s/.sent.jsonl").open("wb") as torn:
-        torn.write(b'{"name": "a/rec')
-    assert one.run(one.plan("a", "b"), {"a": PASSED, "b": PASSED}, resumes=True) == ["b"]
-    assert stored_record(store, "a").reason == "one"
-    assert (one.root / "s/.sent.jsonl").stat().st_size > 0
+class TestArchiveBeforeItsRecord:
+    """A runner may be killed after a case's archive was sent and before its record was."""
+
+    def test_of_a_first_attempt(self, machines: Machines, store: ObjectStore) -> None:
+        one, two = machines("one"), machines("two")
+        one.run(one.plan("a"), {"a": PASSED})
+        store.remove("a/record.json")
+        cut_short(store)
+        assert two.run(two.plan("a"), {"a": FAILED}, resumes=True) == []
+        assert stored_record(store, "a").reason == "one"
+
+    @pytest.mark.parametrize("rerun_failed", [False, True])
+    def test_of_a_later_one(self, machines: Machines, store: ObjectStore, rerun_failed: bool) -> None:
+        one, two = machines("one"), machines("two")
+        one.run(one.plan("a"), {"a": FAILED})
+        first = store.read("a/record.json") or b""
+        one.run(one.plan("a"), {"a": PASSED}, resumes=True, rerun_failed=True)
+        store.write("a/record.json", first)
+        cut_short(store)
+        assert two.run(two.plan("a"), {"a": FAILED}, resumes=True, rerun_failed=rerun_failed) == []
+        record: Record = stored_record(store, "a")
+        assert (record.attempt, record.status) == (2, PASSED)
+        assert (two.root / "s/a/stdouterr.log").read_text() == "a attempt 2 by one\n"
+        assert archived(store, "a")["attempts/attempt-1/only-1.txt"] == "one"

@@ -3,17 +3,23 @@
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from typing import Any
 
 import click
 
 from paceline.cli.output import write, write_json, write_lines
-from paceline.cli.stored import files_of, find_results_place, read_session, results_dir_option
+from paceline.cli.stored import (
+    files_of,
+    find_results_place,
+    read_session,
+    results_dir_option,
+    stored_sessions,
+)
 from paceline.model import Status
 from paceline.record.codec import NewerSchema
-from paceline.record.directory import sessions
-from paceline.record.remote.address import join
-from paceline.record.remote.sessions import stored_names
+from paceline.record.remote.address import Location
+from paceline.record.remote.archive import UnsafeName
+from paceline.record.remote.session import FINISHED, read_summary
 from paceline.report.format import aligned, visible
 
 EPILOG = """\b
@@ -21,10 +27,11 @@ Examples:
   paceline list                          the sessions of the suite here, newest first
   paceline list --results-dir /data/results
   paceline list --results-dir s3://bench/results
-  paceline list | head -5
+  paceline list --all | grep weekly
   paceline list --json | jq -r '.[0].session'
 """
 
+_NEWEST = 20
 _AT_ONCE = 8  # Of sessions in an object store, where waiting is what takes the time.
 
 
@@ -49,33 +56,54 @@ class _Row:
 
 @click.command("list", epilog=EPILOG)
 @results_dir_option
+@click.option("--all", "show_all", is_flag=True, help=f"List all sessions, not only the newest {_NEWEST}.")
 @click.option("--json", "as_json", is_flag=True, help="Print the sessions as JSON.")
-def command(results_dir: Path | str | None, as_json: bool) -> None:
+def command(results_dir: Location | None, show_all: bool, as_json: bool) -> None:
     """List sessions, newest first: when they started, how their cases ended, whether all is well."""
     place = find_results_place(results_dir)
-    if isinstance(place, Path):
-        rows = [_row(path) for path in sessions(place)]
-    else:
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            rows = list(pool.map(_row, [join(place, name) for name in stored_names(place)]))
+    found = stored_sessions(place)
+    shown = found if show_all else found[:_NEWEST]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        rows = list((pool.map if isinstance(place, str) else map)(_row, shown))
     if as_json:
         write_json([asdict(row) for row in rows])
     elif not rows:
         write(f"no session in {place}: 'paceline run' makes one\n")
     else:
         write_lines(aligned([("session", "started (UTC)", "ok", "cases"), *(row.cells() for row in rows)]))
+    if len(shown) < len(found):
+        click.echo(f"{len(found) - len(shown):,} older: --all lists them, too", err=as_json)
 
 
-def _row(place: Path | str) -> _Row:
-    with files_of(place) as path:
-        try:
+def _row(place: Location) -> _Row:
+    name = str(place).rpartition("/")[2]
+    try:
+        summary = read_summary(place) if isinstance(place, str) else None
+        if summary is not None:
+            return _summarised(name, summary)
+        with files_of(place) as path:
             session = read_session(path)
-        except NewerSchema:
-            return _Row(session=path.name, problem="written by a newer paceline: update to read it")
-        return _Row(
-            session=session.path.name,
-            started_at=session.started_at,
-            ok=None if session.unfinished else session.report().ok,
-            counts={status.value: session.counts[status] for status in Status if session.counts[status]},
-            unfinished=session.unfinished,
-        )
+            return _Row(
+                session=name,
+                started_at=session.started_at,
+                ok=None if session.unfinished else session.report().ok,
+                counts={status.value: session.counts[status] for status in Status if session.counts[status]},
+                unfinished=session.unfinished,
+            )
+    except NewerSchema:
+        return _Row(session=name, problem="written by a newer paceline: update to read it")
+    except UnsafeName as error:
+        return _Row(session=name, problem=str(error))
+
+
+def _summarised(name: str, summary: Mapping[str, Any]) -> _Row:
+    """A session in an object store as it stood at its end or, if it has not ended, when it was started or resumed."""
+    counts = {status.value: int(summary["counts"].get(status.value, 0)) for status in Status}
+    unfinished, has_ended = int(summary["unfinished"]), summary["state"] == FINISHED
+    return _Row(
+        session=name,
+        started_at=str(summary["started_at"]),
+        ok=bool(summary["ok"]) if has_ended and not unfinished else None,
+        counts={status: count for status, count in counts.items() if count},
+        unfinished=unfinished,
+    )

@@ -11,6 +11,7 @@ from paceline.cli.inputs import masked_errors
 from paceline.cli.output import write, write_json
 from paceline.cli.stored import find_results_place, find_session, results_dir_option
 from paceline.errors import SessionError
+from paceline.record.remote.address import Location
 
 if TYPE_CHECKING:
     from paceline.sinks.sending import Sent
@@ -54,7 +55,7 @@ def command(
     session: str | None,
     sinks: tuple[str, ...],
     configs: tuple[Path, ...],
-    results_dir: Path | str | None,
+    results_dir: Location | None,
     as_json: bool,
 ) -> int:
     """Deliver what a SESSION has left waiting for its sinks; without one, what all sessions have.
@@ -77,14 +78,14 @@ def command(
     return 1 if any(one.waiting for one in sent) else 0
 
 
-def _places(session: str | None, results_dir: Path | str | None) -> list[Path]:
+def _places(session: str | None, results_dir: Location | None) -> list[Path]:
     """The directories of the sessions asked for, or of all in which something may be waiting."""
-    from paceline.record.remote.address import join, split, working_dir
+    from paceline.record.remote.address import split, working_dir
     from paceline.sinks.outbox import waiting_sessions
 
     if session is None:
         place = find_results_place(results_dir)
-        return waiting_sessions(working_dir(place) if isinstance(place, str) else place)
+        return waiting_sessions(working_dir(place))
     found = find_session(session, results_dir)
     if isinstance(found, Path):
         return [found]
@@ -92,7 +93,7 @@ def _places(session: str | None, results_dir: Path | str | None) -> list[Path]:
     parent, name = split(found)
     local = working_dir(parent) / name
     if not local.is_dir():
-        raise SessionError(f"{join(parent, name)}: what waits for its sinks is on the machine that ran it")
+        raise SessionError(f"{found}: what waits for its sinks is on the machine that ran it")
     return [local]
 
 

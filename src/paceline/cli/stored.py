@@ -15,10 +15,10 @@ from paceline.cli.output import log_once
 from paceline.errors import SessionError
 from paceline.model import Case, CaseKind, Finding, Plan, Report, Status
 from paceline.record import codec
-from paceline.record.directory import SessionDir, newest
+from paceline.record.directory import SessionDir
 from paceline.record.layout import is_session
-from paceline.record.remote.address import join, place_of
-from paceline.record.remote.sessions import fetched_session, is_stored_session, newest_stored
+from paceline.record.remote.address import Location, place_of
+from paceline.record.remote.session import fetched_session, is_stored_session, session_names
 
 DEFAULT_RESULTS_DIR = "results"
 
@@ -59,7 +59,7 @@ class StoredSession:
         )
 
 
-def find_results_place(given: Path | str | None) -> Path | str:
+def find_results_place(given: Location | None) -> Location:
     """The directory or URL asked for, else that of the suite here, else the default one."""
     if given is not None:
         return given
@@ -72,7 +72,7 @@ def find_results_place(given: Path | str | None) -> Path | str:
     return results_place_of(load([Path(DEFAULT_CONFIG)]))
 
 
-def find_session(given: str | None, results_dir: Path | str | None) -> Path | str:
+def find_session(given: str | None, results_dir: Location | None) -> Location:
     """The session of that path, URL or name; the newest without one."""
     if given is not None and ("/" in given or given in {".", ".."}):
         # Looks at no configuration, so that a session can be shown from anywhere; absolute, since '.' is no name.
@@ -83,7 +83,7 @@ def find_session(given: str | None, results_dir: Path | str | None) -> Path | st
     results = find_results_place(results_dir)
     if given is None:
         return _newest(results)
-    session = join(results, given) if isinstance(results, str) else results / given
+    session = f"{results}/{given}" if isinstance(results, str) else results / given
     if _is_session(session):
         return session
     if isinstance(results, Path) and results_dir is None and is_session(Path(given)):
@@ -91,23 +91,25 @@ def find_session(given: str | None, results_dir: Path | str | None) -> Path | st
     raise SessionError(f"no session {given!r} in {results}: 'paceline list' shows those there are")
 
 
-def _is_session(place: Path | str) -> bool:
+def _is_session(place: Location) -> bool:
     return is_stored_session(place) if isinstance(place, str) else is_session(place)
 
 
-def _newest(results: Path | str) -> Path | str:
-    if isinstance(results, Path):
-        session: Path | str | None = newest(results)
-    else:
-        name = newest_stored(results)
-        session = join(results, name) if name else None
-    if session is None:
+def _newest(results: Location) -> Location:
+    found = stored_sessions(results)
+    if not found:
         raise SessionError(f"no session in {results}: run a suite first, or name another --results-dir")
-    return session
+    return found[0]
+
+
+def stored_sessions(results: Location) -> list[Location]:
+    """The sessions of a directory or an address, the one that was started or ended last first."""
+    names = session_names(results)
+    return [results / name if isinstance(results, Path) else f"{results}/{name}" for name in names]
 
 
 @contextmanager
-def files_of(place: Path | str, *, case: str | None = None) -> Iterator[Path]:
+def files_of(place: Location, *, case: str | None = None) -> Iterator[Path]:
     """The directory with a session's files; from an object store its records come, and the output of one case."""
     if isinstance(place, Path):
         yield place

@@ -15,7 +15,7 @@ from paceline.errors import ConfigError, Problem
 from paceline.model import RUN_DIR
 from paceline.plan.commands import RESULTS_PATH
 from paceline.plan.expansion import Expansion, Notes, Scope
-from paceline.record.remote.address import place_of, working_dir
+from paceline.record.remote.address import Location, place_of, working_dir
 
 SESSION_DIR = "\x00session_dir\x00"
 """Stands for the session's directory until the fingerprint, which must not depend on it, is made."""
@@ -63,11 +63,11 @@ class Directories:
 
 
 def find_directories(
-    expansion: Expansion, session: str, results: Path | str, problems: list[Problem]
+    expansion: Expansion, session: str, results: Location, problems: list[Problem]
 ) -> Directories:
     """The directories of a session whose results are kept in a directory or an object store."""
-    results_dir = working_dir(results) if isinstance(results, str) else results
-    artifacts: Path | str | None = expansion.loaded.config.artifacts_dir
+    results_dir = working_dir(results)
+    artifacts: Location | None = expansion.loaded.config.artifacts_dir
     if isinstance(artifacts, str):
         text = _text(expansion, "artifacts_dir", artifacts, str(results_dir), problems)
         artifacts = _read_place(text, expansion.environ)
@@ -79,19 +79,19 @@ def find_directories(
     return Directories(session=session, results_dir=results_dir, artifacts_dir=artifacts, results_url=url)
 
 
-def find_results(expansion: Expansion, given: Path | str | None, problems: list[Problem]) -> Path | str:
+def find_results(expansion: Expansion, given: Location | None, problems: list[Problem]) -> Location:
     """Where sessions are kept, a directory or the URL of an object store; what a user gives wins."""
     configured = expansion.loaded.config.results_dir
     text = str(given) if given else _text(expansion, "results_dir", configured, _RESULTS_DIR, problems)
     return _read_place(text, expansion.environ)
 
 
-def _read_place(text: str, environ: Mapping[str, str]) -> Path | str:
+def _read_place(text: str, environ: Mapping[str, str]) -> Location:
     place = place_of(text)
     return place if isinstance(place, str) else Path(normalise(expand_home(str(place), environ)))
 
 
-def find_results_place(loaded: Loaded, environ: Mapping[str, str] | None = None) -> Path | str:
+def find_results_place(loaded: Loaded, environ: Mapping[str, str] | None = None) -> Location:
     """Where the configuration has sessions kept: a directory, or the URL of an object store."""
     problems: list[Problem] = []
     place = find_results(Expansion(loaded, os.environ if environ is None else environ, {}), None, problems)
@@ -102,8 +102,7 @@ def find_results_place(loaded: Loaded, environ: Mapping[str, str] | None = None)
 
 def find_results_dir(loaded: Loaded, environ: Mapping[str, str] | None = None) -> Path:
     """The directory of this machine in which the configuration has sessions run."""
-    place = find_results_place(loaded, environ)
-    return working_dir(place) if isinstance(place, str) else place
+    return working_dir(find_results_place(loaded, environ))
 
 
 def _text(expansion: Expansion, key: str, value: str, results_dir: str, problems: list[Problem]) -> str:

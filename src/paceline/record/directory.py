@@ -278,11 +278,6 @@ def sessions(results_dir: Path) -> list[Path]:
     return sorted(found, key=lambda path: (_last_started(path), path.name), reverse=True)
 
 
-def newest(results_dir: Path) -> Path | None:
-    """The session that was started or resumed last."""
-    return next(iter(sessions(results_dir)), None)
-
-
 def _last_started(session_dir: Path) -> float:
     for name in (layout.LOCK, "plan.json"):
         with suppress(OSError):
@@ -301,8 +296,20 @@ def _make_dir(path: Path) -> bool:
     return True
 
 
+def restore_links(entry: Path) -> None:
+    """Make the links again that a case's directory has to its latest run, where they are not there."""
+    label = layout.last_run_label(entry)
+    latest = f"{ATTEMPTS}/{label}/" if label else ""
+    targets = {OUTPUT: f"{latest}{LOGS}/{OUTPUT}"}
+    if latest:
+        targets[layout.BENCHMARK_RESULTS] = f"{latest}{layout.BENCHMARK_RESULTS}"
+    for name, target in targets.items():
+        if (entry / target).exists() and not os.path.lexists(entry / name):
+            (entry / name).symlink_to(target)
+
+
 def _link_to(link: Path, target: str) -> None:
-    """Make or turn a symbolic link."""
+    """Make a symbolic link, or let one that is there lead elsewhere."""
     try:
         link.symlink_to(target)
     except FileExistsError:

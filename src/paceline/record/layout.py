@@ -10,7 +10,7 @@ from paceline.errors import SessionError
 from paceline.model import RUN_DIR, Case
 from paceline.record.packages import CONDA, PACKAGES
 
-LOCK, RESERVE, SENT = ".lock", ".reserve", ".sent.jsonl"
+LOCK, RESERVE, SENT = ".lock", ".reserve", ".sent"
 OUTBOX = ".outbox"
 """What sinks have yet to get: in a session its queue, in a results directory the names of sessions that have one."""
 _PLANNED = ("config.yaml", "plan.json", "environment.json", PACKAGES, CONDA)

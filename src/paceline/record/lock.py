@@ -134,9 +134,37 @@ def _try_lock(fd: int) -> bool | None:
 
 
 def _locked(session_dir: Path) -> SessionError:
-    owner = _read_small(session_dir / LOCK)
-    who = f"process {owner['pid']} on {owner.get('host')}" if "pid" in owner else "another process"
+    who = describe(_read_small(session_dir / LOCK))
     return SessionError(f"session {session_dir.name} is being run by {who}: wait for it, or end it first")
+
+
+def describe(owner: Mapping[str, Any]) -> str:
+    """The holder of a lock, in a sentence."""
+    return f"process {owner['pid']} on {owner.get('host')}" if "pid" in owner else "another process"
+
+
+def is_dead(owner: Mapping[str, Any]) -> bool:
+    """Whether the holder of a lock that others see, too, ran on this machine and its process is gone."""
+    here, pid = owner.get("machine"), owner.get("pid")
+    if not here or here != machine() or not isinstance(pid, int):
+        return False
+    return process_started(pid) != owner.get("process_started")
+
+
+def machine() -> str:
+    """Names this boot of this machine and, in it, the container: where process numbers mean the same."""
+    with suppress(OSError):
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    return ""
+
+
+def process_started(pid: int) -> str:
+    """When a process started, in the kernel's ticks; empty if it is gone or only waits to be collected."""
+    with suppress(OSError):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return "" if fields[0] in "ZX" else fields[19]
+    return ""
 
 
 def _read_small(path: Path) -> Mapping[str, Any]:

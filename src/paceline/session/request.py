@@ -12,9 +12,8 @@ from paceline.config.load import Loaded, load
 from paceline.errors import SelectionError, SessionError
 from paceline.model import Plan, Report, Setting
 from paceline.plan import find_results_place, make_plan
-from paceline.record.directory import newest
-from paceline.record.remote.address import place_of, split, working_dir
-from paceline.record.remote.sessions import newest_stored
+from paceline.record.remote.address import Location, place_of, split, working_dir
+from paceline.record.remote.session import session_names
 
 if TYPE_CHECKING:
     from paceline.evals.executor import ProgressCallback
@@ -43,7 +42,7 @@ class Request:
     configs: tuple[Path, ...]
     datasets: Path | None = None
     sinks: tuple[str, ...] = ()
-    results_dir: Path | str | None = None
+    results_dir: Location | None = None
     session_name: str | None = None
     resume: str | None = None
     only: tuple[str, ...] = ()
@@ -135,17 +134,16 @@ def prepare(
     return plan if request.setups else replace(plan, setups=())
 
 
-def _place(request: Request, results: Path | str) -> tuple[Path | str, str]:
+def _place(request: Request, results: Location) -> tuple[Location, str]:
     """Where the session lies, a directory or an object store, and what it is called."""
     if not request.resumes:
-        directory = working_dir(results) if isinstance(results, str) else results
-        return results, request.session_name or _default_name(directory)
+        return results, request.session_name or _default_name(working_dir(results))
     asked = request.resume or request.session_name
     if not asked:
-        found = newest_stored(results) if isinstance(results, str) else newest(results)
-        if found is None:
+        names = session_names(results)
+        if not names:
             raise SessionError(f"no session to resume in {results}: start one without --resume")
-        return results, Path(found).name
+        return results, names[0]
     if os.sep not in asked and asked not in (os.curdir, os.pardir):
         return results, asked
     place = place_of(asked)

@@ -27,6 +27,7 @@ from paceline.record.lock import clear_stale, stale_run_ids
 from paceline.record.masking import mask_finding, mask_plan
 from paceline.record.packages import CONDA, PACKAGES
 from paceline.record.redact import Redactor
+from paceline.record.remote.address import Location
 from paceline.record.remote.session import NameTaken, RemoteCopy, keep_copy
 from paceline.record.reserve import Reserve
 from paceline.record.resumption import is_kept
@@ -280,7 +281,7 @@ class Session:
                     f"the disk is full: free space under {path}, then go on with --resume {path.name}"
                 )
         if self._remote:
-            self._remote.case_ended(record.case)
+            self._remote.case_ended(written)
             self._fault = self._fault or self._remote.fault
         if self._fault and not self._stop.is_set():
             self._stop.ask()
@@ -314,9 +315,9 @@ class Session:
         self.context.events.write(
             SESSION_FINISHED, ok=report.ok, interrupted=report.interrupted, counts=report.counts
         )
-        place: Path | str = plan.directory
+        place: Location = plan.directory
         if self._remote:
-            unsent = self._remote.finish()
+            unsent = self._remote.finish(ok=report.ok)
             place = self._remote.place
             if unsent:
                 report = replace(report, unfinished="; ".join(filter(None, (report.unfinished, unsent))))

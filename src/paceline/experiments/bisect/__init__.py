@@ -181,7 +181,7 @@ def measured_value(record: Record, metric: str) -> tuple[float | None, str]:
 def results_dir_of(request: Request) -> Path:
     """Where the suite's sessions are kept on this machine, and its bisections beside them."""
     place = request.results_dir or find_results_place(load_config(request))
-    return working_dir(place) if isinstance(place, str) else place
+    return working_dir(place)
 
 
 def case_of(request: Request, wanted: str) -> Case:

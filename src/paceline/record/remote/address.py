@@ -5,25 +5,22 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from paceline.errors import PacelineError
 
 WORK_DIR = "PACELINE_WORK_DIR"
+Location: TypeAlias = Path | str
+"""Where sessions or one of them are kept: a directory, or the URL of an object store."""
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 _OTHER_CHARACTERS = re.compile(r"[^A-Za-z0-9.]+")
 
 
-def is_url(place: object) -> bool:
-    """Whether a place is named by a URL and not by a path."""
-    return isinstance(place, str) and _SCHEME.match(place) is not None
-
-
-def place_of(text: str) -> Path | str:
+def place_of(text: str) -> Location:
     """The place that a text names: the URL of an object store, or a path; `file://` is another way to write one."""
-    if not is_url(text):
+    if not _SCHEME.match(text):
         return Path(text)
     parts = urlsplit(text)
     if parts.scheme.lower() == "file":
@@ -36,10 +33,6 @@ def place_of(text: str) -> Path | str:
     return text.rstrip("/")
 
 
-def join(url: str, name: str) -> str:
-    return f"{url}/{name}"
-
-
 def split(url: str) -> tuple[str, str]:
     """The address above, and the last name of this one."""
     parent, _, name = url.rstrip("/").rpartition("/")
@@ -48,19 +41,17 @@ def split(url: str) -> tuple[str, str]:
     return parent, name
 
 
-def working_dir(url: str, environ: Mapping[str, str] | None = None) -> Path:
-    """Where sessions that are kept at this address run on this machine."""
+def working_dir(place: Location, environ: Mapping[str, str] | None = None) -> Path:
+    """Where sessions that are kept in a place run on this machine: a directory is its own."""
+    if isinstance(place, Path):
+        return place
     environ = os.environ if environ is None else environ
     # The same bucket name at another endpoint is another bucket.
-    endpoint = next((environ[name] for name in _ENDPOINTS if environ.get(name)), "")
-    digest = hashlib.sha256(f"{endpoint}\n{url}".encode()).hexdigest()[:12]
-    slug = _OTHER_CHARACTERS.sub("-", url).strip("-")[-60:].lstrip(".-")
-    return _work_root(environ) / f"{slug}-{digest}"
-
-
-def _work_root(environ: Mapping[str, str]) -> Path:
-    if given := environ.get(WORK_DIR):
-        return Path(given).absolute()
+    endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL", "")
+    digest = hashlib.sha256(f"{endpoint}\n{place}".encode()).hexdigest()[:12]
+    slug = _OTHER_CHARACTERS.sub("-", place).strip("-")[-60:].lstrip(".-")
     state = environ.get("XDG_STATE_HOME", "")
-    root = Path(state) if state.startswith("/") else Path.home() / ".local/state"
-    return root / "paceline/work"
+    state_dir = Path(state) if state.startswith("/") else Path.home() / ".local/state"
+    given = environ.get(WORK_DIR)
+    root = Path(given).absolute() if given else state_dir / "paceline/work"
+    return root / f"{slug}-{digest}"

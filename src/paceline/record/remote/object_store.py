@@ -4,62 +4,46 @@ Credentials come from where the store's own client takes them, such as the varia
 """
 
 import fcntl
-import hashlib
 import math
 import os
-import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from paceline.errors import MissingExtra, PacelineError
 from paceline.record.atomic import write_atomic
 from paceline.record.remote.address import place_of, split
-from paceline.record.remote.faults import (
-    Conflict,
-    StoreError,
-    fault_types,
-    is_missing_bucket,
-    is_refusal,
-    reason,
-)
 
-__all__ = ["Conflict", "ObjectStore", "Stat", "StoreError", "fetch", "put"]
-
-CONNECT_TIMEOUT_S = 10
-READ_TIMEOUT_S = 60
-_PART_BYTES = 8 << 20
-_MOST_PARTS = 9_000  # S3 takes 10,000.
-_AT_ONCE = 16
-_S3 = frozenset({"s3", "s3a"})
+_S3 = ("s3://", "s3a://")
+_PART_BYTES, _MOST_PARTS = 8 << 20, 9_000  # S3 takes 10,000.
 _WRITER = "paceline-writer"
-_memory_turn = threading.RLock()  # Files in memory are no good for two threads at once.
+_REFUSALS = frozenset({"PreconditionFailed", "ConditionalRequestConflict", "NoSuchKey", "404", "409", "412"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stat:
-    """What a listing tells of an object; `version` is S3's ETag, and empty for stores that have none."""
+class StoreError(PacelineError):
+    """An object store does not answer, or refuses what was asked of it."""
 
-    size: int
-    version: str = ""
-    modified_s: float = 0.0
+
+class Conflict(PacelineError):
+    """Somebody else wrote an object since it was read."""
 
 
 def fetch(url: str, path: Path) -> str | None:
     """Copy an object to a file; its version, to be given to `put`. None, and no file, if there is no such object."""
     store, name = _store_and_name(url)
-    try:
-        return store.receive(name, path)
-    except FileNotFoundError:
-        return None
+    # Asked first: after a write in between it is an old one, which `put` refuses.
+    version = store.version(name)
+    with suppress(FileNotFoundError):
+        if version is not None:
+            store.receive(name, path)
+            return version
+    return None
 
 
 def put(path: Path, url: str, *, if_version: str | None) -> str:
@@ -68,19 +52,16 @@ def put(path: Path, url: str, *, if_version: str | None) -> str:
     Raises `Conflict`, and leaves the object alone, if it is not the one that was read.
     """
     store, name = _store_and_name(url)
-    if not store.is_atomic:
-        raise StoreError(
-            f"{url}: whether this store can refuse a late write is not known; use s3:// or a path"
-        )
-    return store.write_if(name, path, if_version)
+    if not store.is_s3 and not store.is_local:
+        why = "whether this store can refuse a late write is not known"
+        raise StoreError(f"{url}: {why}; use s3:// or a path")
+    with path.open("rb") as file:
+        return store.write_if(name, file, if_version)
 
 
 def _store_and_name(url: str) -> tuple["ObjectStore", str]:
     place = place_of(url)
-    if isinstance(place, Path):
-        full = place.absolute()
-        return ObjectStore(f"file://{full.parent}"), full.name
-    parent, name = split(place)
+    parent, name = split(place if isinstance(place, str) else f"file://{place.absolute()}")
     return ObjectStore(parent), name
 
 
@@ -89,224 +70,164 @@ class ObjectStore:
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
-        self._fs, root = _open(self.url)
+        self.is_s3, self.is_local = url.lower().startswith(_S3), url.startswith("file://")
+        self._fs, root = _open(self.url, is_s3=self.is_s3)
         self._root = root.rstrip("/")
-        protocols = self._fs.protocol
-        self._protocols = {protocols} if isinstance(protocols, str) else set(protocols)
-
-    @property
-    def is_atomic(self) -> bool:
-        """Whether `write_if` is decided by one party, so that of two writers one is refused."""
-        return bool(self._protocols & (_S3 | {"memory", "file", "local"}))
 
     def read(self, name: str) -> bytes | None:
         """An object; None if there is none."""
-        with self._faults(name):
-            try:
-                return bytes(self._fs.cat_file(self._full(name)))
-            except FileNotFoundError as error:
-                if is_missing_bucket(error):
-                    raise
-                return None
+        with suppress(FileNotFoundError), self._faults(name):
+            return bytes(self._fs.cat_file(self._full(name)))
+        return None
 
-    def read_all(self, names: Iterable[str]) -> dict[str, bytes]:
-        """Several objects at once; those that are gone are left out."""
-        asked = list(names)
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            found = zip(asked, pool.map(self.read, asked), strict=True)
-            return {name: data for name, data in found if data is not None}
+    def receive(self, name: str, path: Path) -> None:
+        """Copy an object to a file, which is whole or not there; FileNotFoundError if there is none."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f".tmp-{uuid.uuid4().hex}")
+        try:
+            with self._faults(name):
+                self._fs.get_file(self._full(name), str(temporary))
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
     def write(self, name: str, data: bytes) -> None:
         with self._faults(name):
             self._fs.pipe_file(self._full(name), data)
 
-    def send(self, path: Path, name: str, told: Callable[[], object] = lambda: None) -> None:
-        """Write a file as an object; `told` is called as it gets on."""
+    def send(self, path: Path, name: str, on_progress: Callable[[], object] = lambda: None) -> None:
+        """Write a file as an object; `on_progress` is called for each part that the store has taken."""
         from fsspec.callbacks import Callback
 
         part_bytes = max(_PART_BYTES, math.ceil(path.stat().st_size / _MOST_PARTS))
-        chunks = {"chunksize": part_bytes} if self._protocols & _S3 else {}
-        callback = Callback(hooks={"told": lambda *_, **__: told()})
+        options = {"chunksize": part_bytes} if self.is_s3 else {}
+        callback = Callback(hooks={"progress": lambda *_, **__: on_progress()})
         with self._faults(name):
-            self._fs.put_file(str(path), self._full(name), callback=callback, **chunks)
+            self._fs.put_file(str(path), self._full(name), callback=callback, **options)
 
-    def receive(self, name: str, path: Path) -> str:
-        """Copy an object to a file, which is whole or not there; its version. FileNotFoundError if there is none."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.parent / f".tmp-{uuid.uuid4().hex}"
-        try:
-            with self._faults(name, missing_ok=True):
-                version = self._download(name, temporary)
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
-        return version
+    def remove(self, name: str) -> None:
+        with suppress(FileNotFoundError), self._faults(name):
+            self._fs.rm_file(self._full(name))
 
-    def _download(self, name: str, target: Path) -> str:
-        if not self._protocols & _S3:
-            self._fs.get_file(self._full(name), str(target))
-            with target.open("rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()
-        from fsspec.asyn import sync
-
-        bucket, key, _ = self._fs.split_path(self._full(name))
-        # By one request, so that the version is that of these bytes.
-        answer = self._fs.call_s3("get_object", Bucket=bucket, Key=key)
-        with target.open("wb") as file:
-            while chunk := sync(self._fs.loop, answer["Body"].read, _PART_BYTES):
-                file.write(chunk)
-        return str(answer["ETag"])
-
-    def remove(self, names: Iterable[str]) -> None:
-        for name in names:
-            with self._faults(name), suppress(FileNotFoundError):
-                self._fs.rm_file(self._full(name))
-
-    def find(self, below: str = "") -> dict[str, Stat]:
-        """All objects, or those below a name, with what a listing tells of them."""
-        start = self._full(below) if below else self._root
-        with self._faults(below):
-            try:
-                found: dict[str, Any] = self._fs.find(start, detail=True)
-            except FileNotFoundError as error:
-                if is_missing_bucket(error):
-                    raise
-                return {}
-        skip = len(self._root) + 1
-        return {full[skip:]: _stat(info) for full, info in found.items() if info.get("type") == "file"}
+    def find(self, below: str = "") -> dict[str, dict[str, Any]]:
+        """All objects, or those below a name, with what a listing says of them."""
+        with suppress(FileNotFoundError), self._faults(below):
+            found = self._fs.find(self._full(below).rstrip("/"), detail=True).items()
+            # A name that ends with a slash stands for an empty directory.
+            return {full[len(self._root) + 1 :]: info for full, info in found if not full.endswith("/")}
+        return {}
 
     def children(self) -> list[str]:
         """The names just below this address that have something below themselves."""
-        with self._faults(""):
-            try:
-                listed = self._fs.ls(self._root, detail=True)
-            except FileNotFoundError as error:
-                if is_missing_bucket(error):
-                    raise
-                return []
-        return [info["name"].rstrip("/").rpartition("/")[2] for info in listed if info["type"] == "directory"]
+        with suppress(FileNotFoundError), self._faults(""):
+            listed = self._fs.ls(self._root, detail=True)
+            return [str(info["name"]).rpartition("/")[2] for info in listed if info["type"] == "directory"]
+        return []
 
-    def modified_s(self, name: str) -> float | None:
-        """When an object was written, in seconds since 1970; None if there is none."""
-        with self._faults(name):
-            try:
-                info = self._fs.info(self._full(name))
-            except FileNotFoundError as error:
-                if is_missing_bucket(error):
-                    raise
-                return None
-        return _stat(info).modified_s if info.get("type") == "file" else None
+    def head(self, name: str) -> tuple[str, float] | None:
+        """The version of an object, and how many seconds old it is by the store's own clock; None if there is none."""
+        full = self._full(name)
+        with suppress(FileNotFoundError), self._faults(name):
+            if not self.is_s3:
+                return str(self._fs.ukey(full)), time.time() - modified_s(self._fs.info(full))
+            head = self._call("head_object", name)
+            date = head["ResponseMetadata"]["HTTPHeaders"].get("date", "")
+            now_s = parsedate_to_datetime(date).timestamp() if date else time.time()
+            return str(head["ETag"]), now_s - head["LastModified"].timestamp()
+        return None
 
     def version(self, name: str) -> str | None:
         """The version of an object as `write_if` takes it; None if there is none."""
         head = self.head(name)
         return head and head[0]
 
-    def write_if(self, name: str, body: bytes | Path, version: str | None) -> str:
-        """Write over that version of an object, or a new one if that is None; raises `Conflict`."""
-        if self._protocols & _S3:
-            return self._s3_write_if(name, body, version)
-        data = body if isinstance(body, bytes) else body.read_bytes()
-        with self._turn(name), self._faults(name):
-            if self.version(name) != version:
-                raise self._conflict(name)
-            if self._is_local:
-                write_atomic(Path(self._full(name)), data)
-            else:
-                self._fs.pipe_file(self._full(name), data)
-        return hashlib.sha256(data).hexdigest()
-
-    def _s3_write_if(self, name: str, body: bytes | Path, version: str | None) -> str:
-        bucket, key, _ = self._fs.split_path(self._full(name))
+    def write_if(self, name: str, body: bytes | IO[bytes], version: str | None) -> str:
+        """Write over that version of an object, or a new one if that is None; its new version, or `Conflict`."""
+        conflict = Conflict(f"{self.url}/{name} was written by somebody else meanwhile")
+        full = self._full(name)
+        if not self.is_s3:
+            with self._faults(name), _locked(Path(full)) if self.is_local else nullcontext():
+                if self.version(name) != version:
+                    raise conflict
+                data = body if isinstance(body, bytes) else body.read()
+                write_atomic(Path(full), data) if self.is_local else self._fs.pipe_file(full, data)
+                return str(self.version(name))
         condition = {"IfNoneMatch": "*"} if version is None else {"IfMatch": version}
         writer = uuid.uuid4().hex
-        opened: AbstractContextManager[Any] = body.open("rb") if isinstance(body, Path) else nullcontext(body)
-        with opened as content, self._faults(name):
+        with self._faults(name):
             try:
                 # One request, as only that is decided as a whole by every S3; up to 5 GB.
-                answer = self._fs.call_s3(
-                    "put_object",
-                    Bucket=bucket,
-                    Key=key,
-                    Body=content,
-                    Metadata={_WRITER: writer},
-                    **condition,
-                )
+                answer = self._call("put_object", name, Body=body, Metadata={_WRITER: writer}, **condition)
                 return str(answer["ETag"])
             except OSError as error:
-                if not is_refusal(error):
+                if not isinstance(error, FileExistsError) and _code(error) not in _REFUSALS:
                     raise
-        return self._own_write(name, writer)
-
-    def _own_write(self, name: str, writer: str) -> str:
-        """The version that we wrote ourselves, when an answer was lost and the client asked again; else a conflict."""
-        head = self._s3_head(name)
-        if head is None or head.get("Metadata", {}).get(_WRITER) != writer:
-            raise self._conflict(name)
-        return str(head["ETag"])
-
-    def _conflict(self, name: str) -> Conflict:
-        return Conflict(f"{self.url}/{name} was written by somebody else meanwhile")
-
-    def head(self, name: str) -> tuple[str, float] | None:
-        """The version of an object, and how many seconds ago it was written by the store's own clock."""
-        if self._protocols & _S3:
-            head = self._s3_head(name)
-            return (str(head["ETag"]), _s3_age_s(head)) if head else None
-        data = self.read(name)
-        if data is None:
-            return None
-        with self._faults(name):
-            modified = self._fs.modified(self._full(name)).timestamp()
-        return hashlib.sha256(data).hexdigest(), max(0.0, time.time() - modified)
-
-    def _s3_head(self, name: str) -> dict[str, Any] | None:
-        bucket, key, _ = self._fs.split_path(self._full(name))
-        with self._faults(name):
-            try:
-                head: dict[str, Any] = self._fs.call_s3("head_object", Bucket=bucket, Key=key)
-            except FileNotFoundError:
-                return None
-        return head
-
-    @property
-    def _is_local(self) -> bool:
-        return bool(self._protocols & {"file", "local"})
-
-    def _turn(self, name: str) -> AbstractContextManager[object]:
-        """Keeps other writers of a store that cannot decide itself away while we look and write."""
-        if self._is_local:
-            full = Path(self._full(name))
-            return _locked_file(full.parent / f".{full.name}.lock")
-        return _memory_turn if "memory" in self._protocols else nullcontext()
+            # An answer may have been lost and the client have asked again: then what is there is ours.
+            with suppress(FileNotFoundError):
+                head = self._call("head_object", name)
+                if head["Metadata"].get(_WRITER) == writer:
+                    return str(head["ETag"])
+        raise conflict
 
     def _full(self, name: str) -> str:
         return f"{self._root}/{name}"
 
+    def _call(self, method: str, name: str, **options: Any) -> dict[str, Any]:
+        bucket, key, _ = self._fs.split_path(self._full(name))
+        answer: dict[str, Any] = self._fs.call_s3(method, Bucket=bucket, Key=key, **options)
+        return answer
+
     @contextmanager
-    def _faults(self, name: str, *, missing_ok: bool = False) -> Iterator[None]:
-        """What the store's client raises as one line that says what, where and why."""
-        where = f"{self.url}/{name}" if name else self.url
+    def _faults(self, name: str) -> Iterator[None]:
+        """What the store's client raises, as one line that says what, where and why; a missing object stays one."""
         try:
-            with _memory_turn if "memory" in self._protocols else nullcontext():
-                yield
-        except fault_types() as error:
-            if missing_ok and isinstance(error, FileNotFoundError) and not is_missing_bucket(error):
+            yield
+        except Exception as error:
+            is_theirs = type(error).__module__.startswith(("botocore.", "aiohttp."))
+            is_missing = isinstance(error, FileNotFoundError) and _code(error) != "NoSuchBucket"
+            if is_missing or not (is_theirs or isinstance(error, OSError)):
                 raise
-            raise StoreError(f"{where}: {reason(error)}") from error
+            why = " ".join(str(error).split()) or type(error).__name__
+            if _code(error) == "NoSuchBucket":
+                why = "the bucket does not exist"
+            elif isinstance(error, PermissionError):
+                why = f"access denied ({why}): check the credentials in the environment"
+            elif isinstance(error, TimeoutError):
+                why = f"no answer in time ({why})"
+            raise StoreError(f"{self.url}/{name}".rstrip("/") + f": {why}") from error
 
 
-def _open(url: str) -> tuple[Any, str]:
-    protocol = url.partition("://")[0].lower()
+def modified_s(info: Mapping[str, Any]) -> float:
+    """When an object was written, as a listing says; now if it does not."""
+    modified = info.get("LastModified") or info.get("mtime") or info.get("created") or time.time()
+    return float(modified.timestamp() if isinstance(modified, datetime) else modified)
+
+
+def _code(error: BaseException) -> str:
+    """The name that the store itself has for an error."""
+    answer = getattr(error.__cause__, "response", None) or {}
+    return str(answer.get("Error", {}).get("Code", ""))
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keeps other writers of a file away, as a file system does not decide between them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_name(f".{path.name}.lock").open("ab") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _open(url: str, *, is_s3: bool) -> tuple[Any, str]:
     try:
         from fsspec.core import url_to_fs
 
-        if protocol not in _S3:
-            return url_to_fs(url, **({"auto_mkdir": True} if protocol == "file" else {}))  # type: ignore[no-any-return]
+        if not is_s3:
+            return url_to_fs(url, **({"auto_mkdir": True} if url.startswith("file://") else {}))  # type: ignore[no-any-return]
         fs = _s3_client(frozenset(item for item in os.environ.items() if item[0].startswith("AWS_")))
         return fs, fs._strip_protocol(url)
     except ImportError as error:
-        if protocol in _S3 or error.name == "fsspec":
+        if is_s3 or error.name == "fsspec":
             raise MissingExtra(url, "s3") from error
         raise PacelineError(f"{url}: {error}") from error
     except ValueError as error:
@@ -318,44 +239,14 @@ def _s3_client(_settings: frozenset[tuple[str, str]]) -> Any:
     """A client for these settings, which takes a third of a second to make; it sees what others write."""
     import fsspec
 
-    limits = {"connect_timeout": CONNECT_TIMEOUT_S, "read_timeout": READ_TIMEOUT_S}
+    retries = {"mode": "standard", "total_max_attempts": 3}
     fs = fsspec.filesystem(
         "s3",
         skip_instance_cache=True,
         use_listings_cache=False,
-        config_kwargs={**limits, "retries": {"mode": "standard", "total_max_attempts": 3}},
+        max_concurrency=1,  # One request for one object, which is then of one version.
+        config_kwargs={"connect_timeout": 10, "read_timeout": 60, "retries": retries},
     )
     # Its own repetition of a request does not rewind a file that is being sent; botocore's does.
     fs.retries = 1
     return fs
-
-
-@contextmanager
-def _locked_file(path: Path) -> Iterator[None]:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise StoreError(f"{path}: {error.strerror or error}") from error
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(fd)
-
-
-def _stat(info: Mapping[str, Any]) -> Stat:
-    modified = info.get("LastModified") or info.get("created") or info.get("mtime")
-    if isinstance(modified, datetime):
-        modified = modified.timestamp()
-    return Stat(
-        size=int(info.get("size") or 0),
-        version=str(info.get("ETag", "")).strip('"'),
-        modified_s=float(modified) if isinstance(modified, int | float) else 0.0,
-    )
-
-
-def _s3_age_s(head: Mapping[str, Any]) -> float:
-    date = head["ResponseMetadata"]["HTTPHeaders"].get("date", "")
-    now_s = parsedate_to_datetime(date).timestamp() if date else time.time()
-    return float(max(0.0, now_s - head["LastModified"].timestamp()))

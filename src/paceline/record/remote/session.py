@@ -1,107 +1,443 @@
-"""A session and the place where it is kept: the directory it runs in, or an object store that gets a copy."""
+"""Sessions that run in a directory of this machine and are kept in an object store; and those there, read back.
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+In the store a session has its own files, and of each case an archive and, sent after it, the record. The summaries of
+all sessions lie in one place, so that one listing shows which there are.
+"""
+
+import heapq
+import math
+import os
+import queue
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from paceline.errors import SessionError
-from paceline.model import Case, Plan
-from paceline.record.directory import SessionDir
-from paceline.record.layout import LOCK, check_session_name, entry_path, is_session
-from paceline.record.remote.address import WORK_DIR, join
-from paceline.record.remote.catch_up import CatchUp
-from paceline.record.remote.copies import remove_old_copies
-from paceline.record.remote.lock import SessionHeld, StoreLock
-from paceline.record.remote.mirror import Mirror
-from paceline.record.remote.object_store import ObjectStore
+from paceline.errors import PacelineError, SessionError
+from paceline.model import Plan, Record, Status
+from paceline.record import codec, layout
+from paceline.record.atomic import write_atomic
+from paceline.record.directory import SessionDir, restore_links, sessions
+from paceline.record.events import utc_now
+from paceline.record.layout import LOCK, RECORD, SENT
+from paceline.record.lock import SessionLock
+from paceline.record.remote.address import WORK_DIR, Location, split
+from paceline.record.remote.archive import ARCHIVE, UnsafeName, entry_of, inside, is_plain, pack, unpack
+from paceline.record.remote.lock import StoreLock
+from paceline.record.remote.object_store import ObjectStore, StoreError, modified_s
+from paceline.record.resumption import is_kept
+
+KEPT_COPIES = 5
+PATIENCE = "PACELINE_STORE_PATIENCE_S"
+SUMMARIES, _SUMMARY_SCHEMA = ".sessions", 1
+RUNNING, FINISHED = "running", "finished"
+_AT_ONCE, _SENDERS = 16, 4
+_QUOTED_BYTES, _SHOWN_BYTES = 1 << 20, 1 << 28
 
 
 class NameTaken(SessionError):
     """An object store has a session of this name."""
 
 
+@contextmanager
+def keep_copy(plan: Plan, *, resumes: bool) -> Iterator["RemoteCopy | None"]:
+    """The copy of a plan's session in an object store, which no other runner uses meanwhile; None if it has none."""
+    url, session = plan.settings.results_url, plan.session
+    if not url:
+        yield None
+        return
+    layout.check_session_name(session)
+    store = ObjectStore(url)
+    lock = StoreLock(store, f"{session}/{LOCK}")
+    copy = RemoteCopy(plan, store, lock)
+    lock.take(SessionError if resumes else NameTaken)
+    try:
+        is_stored = store.head(f"{session}/plan.json") is not None
+        if is_stored and not resumes:
+            hint = "go on with it by --resume, or choose another --session-name"
+            raise NameTaken(f"session {session} exists already in {url}: {hint}")
+        if resumes and not is_stored and not layout.is_session(plan.directory):
+            raise SessionError(f"no session {session} in {url}: 'paceline list' shows those there are")
+        try:
+            (plan.directory if resumes else plan.directory.parent).mkdir(parents=True, exist_ok=True)
+            if resumes:
+                (plan.directory / LOCK).touch()
+        except OSError as error:
+            why = f"cannot run the session in {plan.directory}: {error.strerror or error}"
+            raise SessionError(f"{why}; name another directory by {WORK_DIR}") from error
+        yield copy
+    finally:
+        copy.stop()
+        lock.release()
+
+
 class RemoteCopy:
-    """A session that runs in a directory of this machine and is kept in an object store."""
+    """Sends a session's files to the store as its cases end, and fetches what others added before it goes on."""
 
     def __init__(self, plan: Plan, store: ObjectStore, lock: StoreLock) -> None:
-        self.place: Path | str = join(store.url, plan.session)
-        self._plan = plan
-        self._store = store
-        self._lock = lock
-        self.mirror = Mirror(store, lock, plan.directory, plan.artifacts_dir)
+        self.place: Location = f"{store.url}/{plan.session}"
+        self._plan, self._store, self._lock = plan, store, lock
+        self._dir = plan.directory
+        self._artifacts = plan.artifacts_dir / plan.session if plan.artifacts_dir else None
+        self._sent: dict[str, tuple[int, int]] = {}
+        """Records and the session's own files as they were when they were last the same here and in the store."""
+        self._queue: queue.Queue[str] = queue.Queue()
+        self._turns: dict[str, threading.Lock] = {}
+        self._packing = threading.Lock()  # One at a time: a benchmark may be running beside it.
+        self._stopped = False
+        self._why = "it was too slow"
+        self._patience_s = _patience_s()
+        self._progress_s = 0.0
+        self._started_at = utc_now()
+        self._planned = 0
+        self._statuses: dict[Path, Status] = {}
+        self._summary: dict[str, Any] = {}
+        self._fetch = partial(_fetch_entry, store, plan.directory, self._artifacts)
 
     @property
     def fault(self) -> str:
         """Why no further case should begin."""
-        if not self._lock.lost:
-            return ""
-        return (
-            f"the session was taken over by {self._lock.lost}; what ran here stays in {self._plan.directory}"
-        )
+        lost = self._lock.lost
+        return f"the session was taken over by {lost}; what ran here stays in {self._dir}" if lost else ""
 
     def catch_up(self, directory: SessionDir, *, rerun_failed: bool) -> None:
-        """Fetch what this machine has not, for a session that goes on."""
-        caught = CatchUp(self._store, directory, self.mirror.ledger, self._plan.artifacts_dir)
-        caught.run(self._plan, rerun_failed=rerun_failed)
-        self.mirror.replaced |= caught.ahead
+        """Fetch what this machine has not, for a session that goes on.
+
+        Archives come of cases that run again, whose results others need, or that failed, as the report quotes these.
+        """
+        plan, objects = self._plan, _objects(self._store, self._plan.session)
+        for name in objects.pop("", ()):
+            self._fetch_own(name)
+        for entry, data in _read_records(self._store, self._dir, objects).items():
+            self._settle(directory, entry, data, objects[entry])
+        running = [
+            case
+            for case in (*plan.setups, *plan.cases)
+            if not is_kept(directory.read_record(case), case, rerun_failed=rerun_failed)
+        ]
+        needs = {name for case in running for name in case.needs}
+        needed = [case for case in plan.cases if case.name in needs]
+        wanted = {directory.entry_dir(case) for case in (*running, *needed)}
+        entries = []
+        for entry, sizes in objects.items():
+            path = self._dir / entry
+            record = codec.read_record(path / RECORD)
+            is_quoted = record and not record.status.ok and sum(sizes.values()) <= _QUOTED_BYTES
+            files = [path / name for name in record.artifacts] if record else []
+            is_whole = files and all(file.exists() for file in files)
+            if (path in wanted or is_quoted) and not is_whole:
+                entries.append(entry)
+        with ThreadPoolExecutor(_SENDERS) as pool:
+            list(pool.map(self._fetch, entries, [objects[entry] for entry in entries]))
+
+    def _fetch_own(self, name: str) -> None:
+        """One of the session's own files; events that only we have stay, all in one order."""
+        path, key = inside(self._dir, name), f"{self._plan.session}/{name}"
+        if name == layout.EVENTS and path.exists():
+            theirs = (self._store.read(key) or b"").splitlines(keepends=True)
+            known = set(theirs)
+            ours = [line for line in path.read_bytes().splitlines(keepends=True) if line not in known]
+            write_atomic(path, b"".join(heapq.merge(theirs, ours)))
+        elif name != LOCK:
+            self._store.receive(key, path)
+
+    def _settle(self, directory: SessionDir, entry: str, data: Any, objects: Iterable[str]) -> None:
+        """Decide between the store's record of a case and what is here of it."""
+        try:
+            theirs = codec.from_json(data)
+        except codec.NewerSchema:
+            raise
+        except PacelineError:  # Damaged: it counts as missing, as it does on a disk.
+            return
+        name = f"{entry}/{RECORD}"
+        path = inside(self._dir, name)
+        if directory.entry_dir(theirs.case) != path.parent:
+            raise StoreError(f"{self.place}/{name} is the record of another case, {theirs.case.name!r}")
+        ours = codec.read_record(path)
+        if ours and ours.attempt > theirs.attempt:
+            return  # It is sent at the end.
+        if ours is None or codec.load(path.read_bytes()) != data:
+            # An earlier one of ours is in theirs, under its number.
+            number = ours.attempt if ours and ours.attempt < theirs.attempt else theirs.attempt + 1
+            aside = directory.move_aside(theirs.case, number)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(path, codec.dump_plain(data, pretty=True))
+            if aside and number > theirs.attempt:
+                self._fetch(entry, objects)
+                return  # Both go back together.
+        self._sent[name] = _mark(path)
 
     def start(self) -> None:
         """The session's own files are written, and the first case is about to begin."""
-        self.mirror.start()
+        (self._dir / SENT).unlink(missing_ok=True)
+        plan = codec.load((self._dir / "plan.json").read_bytes())
+        self._planned = len(plan.get("setups", ())) + len(plan.get("cases", ()))
+        for _, record in SessionDir(self._dir).stored_records():
+            self._note(record)
+        self._write_summary()
+        self._lock.on_beat = self._write_summary
+        for _ in range(_SENDERS):
+            threading.Thread(target=self._work, name="store-sender", daemon=True).start()
+        for name in self._rest():
+            self._queue.put(name)
 
-    def case_ended(self, case: Case) -> None:
+    def _note(self, record: Record) -> Path:
+        entry = layout.entry_path(self._dir, record.case)
+        self._statuses[entry] = record.status
+        self._started_at = min(self._started_at, record.started_at or self._started_at)
+        return entry
+
+    def case_ended(self, record: Record) -> None:
         """A case's record and all its files are on disk."""
-        entry = entry_path(self._plan.directory, case)
-        self.mirror.entry_ended(entry.relative_to(self._plan.directory).as_posix())
+        self._queue.put((self._note(record) / RECORD).relative_to(self._dir).as_posix())
 
-    def finish(self) -> str:
+    def finish(self, *, ok: bool) -> str:
         """The report is written: what could not be sent and how to send it, or an empty text."""
-        unsent = self.mirror.finish()
-        if not unsent:
-            remove_old_copies(self._plan.directory.parent)
-            return ""
-        self.place = self._plan.directory
-        return f"{unsent}; all is in {self.place}, and --resume {self._plan.session} sends the rest"
+        self._moved_on()
+        before: list[str] = []
+        while (names := self._rest()) and not self._lock.lost and self._is_patient():
+            time.sleep(0.5 if names == before else 0)
+            for name in names:
+                self._queue.put(name)
+            while self._queue.unfinished_tasks and self._is_patient():
+                time.sleep(0.01)
+            before = names
+        self.stop()
+        try:
+            if not names and self._lock.is_held():
+                self._write_summary(ok=ok)
+                if not any(self._dir.rglob(f"{layout.SCRATCH}/**/*")):
+                    (self._dir / SENT).touch()
+                remove_old_copies(self._dir.parent)
+                return ""
+        except StoreError as error:
+            self._why = str(error)
+        cases = sum(1 for name in names if entry_of(name))
+        what = f"{cases:,} case{'' if cases == 1 else 's'}" if cases else "the session's report"
+        why = f"the session was taken over by {self._lock.lost}" if self._lock.lost else self._why
+        text = f"{what} could not be sent to {self.place} ({why}); all is in {self._dir}"
+        self.place = self._dir
+        return f"{text}, and --resume {self._plan.session} sends the rest"
+
+    def stop(self) -> None:
+        """Leave the store alone from now on."""
+        self._stopped = True
+        for _ in range(_SENDERS):
+            self._queue.put("")
+
+    def _write_summary(self, *, ok: bool | None = None) -> None:
+        """Say how the session stands; where this says that it is finished, all of it is in the store."""
+        with self._turns.setdefault("", threading.Lock()):
+            counts = Counter(self._statuses.copy().values())
+            summary = {
+                "schema": _SUMMARY_SCHEMA,
+                "session": self._plan.session,
+                "state": RUNNING if ok is None else FINISHED,
+                "started_at": self._started_at,
+                "ok": ok,
+                "counts": {status.value: counts[status] for status in Status if counts[status]},
+                "planned": self._planned,
+                "unfinished": max(0, self._planned - counts.total()),
+                "host": socket.gethostname(),
+            }
+            is_late = self._lock.lost or (self._stopped and ok is None)
+            if summary != self._summary and not is_late:
+                self._store.write(f"{SUMMARIES}/{self._plan.session}.json", codec.dump(summary))
+                self._summary = summary
+
+    def _rest(self) -> list[str]:
+        """The records and the session's own files that the store has not as they are here."""
+        patterns = ("[!.]*", f"*/{RECORD}", f"{layout.DATA_SETUP}/*/{RECORD}")
+        files = [path for pattern in patterns for path in self._dir.glob(pattern) if path.is_file()]
+        names = {path.relative_to(self._dir).as_posix(): path for path in files if not path.is_symlink()}
+        return [name for name, path in names.items() if self._sent.get(name) != _mark(path)]
+
+    def _work(self) -> None:
+        while not self._stopped:
+            name = self._queue.get()
+            try:
+                with self._turns.setdefault(name, threading.Lock()):
+                    if not self._stopped and self._lock.is_held():
+                        self._send(name)
+            except FileNotFoundError:  # A case that runs again: it is sent when it has ended.
+                continue
+            except (StoreError, OSError) as error:
+                self._why = str(error)
+            finally:
+                self._queue.task_done()
+
+    def _send(self, name: str) -> None:
+        """Send a file; before a record all that belongs to it, so that where the store has it, that is there, too."""
+        path, key, entry = self._dir / name, f"{self._plan.session}/{name}", entry_of(name)
+        mark = _mark(path)
+        if self._sent.get(name) == mark:
+            return
+        if not entry:
+            self._store.send(path, key, self._moved_on)
+        else:
+            record = path.read_bytes()
+            with tempfile.NamedTemporaryFile(dir=self._dir, prefix=".tmp-") as packed:
+                with self._packing:
+                    pack(path.parent, self._artifacts, packed)
+                packed.flush()
+                if path.read_bytes() != record:
+                    return
+                self._store.send(Path(packed.name), f"{self._plan.session}/{entry}/{ARCHIVE}", self._moved_on)
+            if self._stopped or not self._lock.is_held():
+                return
+            self._store.write(key, record)
+        self._sent[name] = mark
+        self._moved_on()
+
+    def _is_patient(self) -> bool:
+        return time.monotonic() - self._progress_s < self._patience_s
+
+    def _moved_on(self) -> None:
+        self._progress_s = time.monotonic()
+
+
+def _mark(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+def _patience_s() -> float:
+    """How long the end of a session waits for a store that takes nothing more."""
+    text = os.environ.get(PATIENCE) or "60"
+    with suppress(ValueError):
+        if 0 <= float(text) < math.inf:
+            return float(text)
+    raise SessionError(f"{PATIENCE} is {text!r}: expected a number of seconds, such as 60")
+
+
+def remove_old_copies(results_dir: Path, keep: int = KEPT_COPIES) -> None:
+    """Remove all but the latest copies; one that the store has not all of, or that a sink waits for, stays."""
+    waiting = {*layout.names_in(results_dir / layout.OUTBOX)}
+    for session_dir in sessions(results_dir)[keep:]:
+        if (session_dir / SENT).exists() and session_dir.name not in waiting:
+            lock = SessionLock(session_dir)
+            with suppress(SessionError):
+                lock.take()
+                if (session_dir / SENT).exists():
+                    shutil.rmtree(session_dir, ignore_errors=True)
+            lock.release()
+
+
+def session_names(place: Location) -> list[str]:
+    """The names of the sessions in a directory or at an address, the one that was started or ended last first."""
+    if isinstance(place, Path):
+        return [path.name for path in sessions(place)]
+    store = ObjectStore(place)
+    found = {key.split("/", 1)[1]: info for key, info in store.find(SUMMARIES).items()}
+    times = {Path(key).stem: modified_s(info) for key, info in found.items() if "/" not in key}
+    old = [name for name in store.children() if name != SUMMARIES and name not in times]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        heads = zip(old, pool.map(lambda name: _old_head(store, name), old), strict=True)
+        times |= {name: round(time.time() - head[1]) for name, head in heads if head}
+    return sorted(times, key=lambda name: (times[name], name), reverse=True)
+
+
+def _old_head(store: ObjectStore, session: str) -> tuple[str, float] | None:
+    """By what a session is known that has no summary, as those of older versions."""
+    return store.head(f"{session}/{LOCK}") or store.head(f"{session}/plan.json")
+
+
+def is_stored_session(url: str) -> bool:
+    """Whether this is the address of a session."""
+    try:
+        parent, name = split(url)
+    except PacelineError:  # A whole bucket.
+        return False
+    return bool(read_summary(url) or _old_head(ObjectStore(parent), name))
+
+
+def read_summary(url: str) -> Mapping[str, Any] | None:
+    """How a session stands; None if it has no summary, as those of older versions."""
+    parent, name = split(url)
+    with suppress(ValueError):
+        summary = codec.load(ObjectStore(parent).read(f"{SUMMARIES}/{name}.json") or b"")
+        if isinstance(summary, dict) and summary.get("session") == name:
+            if summary.get("schema") != _SUMMARY_SCHEMA:
+                raise codec.NewerSchema(f"{url} was written by a newer paceline: update to read it")
+            return summary
+    return None
 
 
 @contextmanager
-def keep_copy(plan: Plan, *, resumes: bool) -> Iterator[RemoteCopy | None]:
-    """The copy of a plan's session in an object store, which no other runner uses meanwhile; None if it has none."""
-    url = plan.settings.results_url
-    if not url:
-        yield None
-        return
-    check_session_name(plan.session)
-    store = ObjectStore(url)
-    lock = StoreLock(store, f"{plan.session}/{LOCK}")
-    try:
-        lock.take()
-    except SessionHeld as held:
-        raise held if resumes else NameTaken(str(held)) from held
-    try:
-        _make_room(plan, is_stored=store.version(f"{plan.session}/plan.json") is not None, resumes=resumes)
-        copy = RemoteCopy(plan, store, lock)
-        try:
-            yield copy
-        finally:
-            copy.mirror.stop()
-    finally:
-        lock.release()
+def fetched_session(url: str, *, case: str | None = None) -> Iterator[Path]:
+    """A directory with a session's plan, report and records, for as long as it is looked at; and all of one case."""
+    parent, session = split(url)
+    layout.check_session_name(session)
+    store = ObjectStore(parent)
+    with tempfile.TemporaryDirectory(prefix="paceline-") as temporary:
+        directory = Path(temporary) / session
+        directory.mkdir()
+        (directory / LOCK).touch()
+        for name in ("plan.json", "report.json"):
+            (directory / name).write_bytes(store.read(f"{session}/{name}") or b"")
+        for entry, data in _read_records(store, directory).items():
+            path = inside(directory, f"{entry}/{RECORD}")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(codec.dump_plain(data))
+            if case is not None and path.parent.name == layout.safe_name(case):
+                objects = _objects(store, session, entry)[entry]
+                if sum(objects.values()) <= _SHOWN_BYTES:
+                    _fetch_entry(store, directory, None, entry, objects)
+        yield directory
 
 
-def _make_room(plan: Plan, *, is_stored: bool, resumes: bool) -> None:
-    """Check that a new session is new and an old one is there; that one gets a directory on this machine."""
-    url = plan.settings.results_url
-    if is_stored and not resumes:
-        hint = "go on with it by --resume, or choose another --session-name"
-        raise NameTaken(f"session {plan.session} exists already in {url}: {hint}")
-    if resumes and not is_stored and not is_session(plan.directory):
-        raise SessionError(f"no session {plan.session} in {url}: 'paceline list' shows those there are")
-    try:
-        plan.directory.parent.mkdir(parents=True, exist_ok=True)
-        if resumes:
-            plan.directory.mkdir(exist_ok=True)
-            (plan.directory / LOCK).touch()
-    except OSError as error:
-        why = f"cannot run the session in {plan.directory}: {error.strerror or error}"
-        raise SessionError(f"{why}; name another directory by {WORK_DIR}") from error
+def _objects(store: ObjectStore, session: str, entry: str = "") -> dict[str, dict[str, int]]:
+    """The names and sizes of a session's objects, or of one of its entries, by entry; its own are those of none."""
+    objects: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    for key, info in store.find(f"{session}/{entry}".rstrip("/")).items():
+        name = key.removeprefix(f"{session}/")
+        if not is_plain(name):
+            raise UnsafeName(f"{store.url}/{session} has an object {name!r}, which is refused: remove it")
+        objects[entry_of(name)][name] = info["size"]
+    return objects
+
+
+def _read_records(
+    store: ObjectStore, session_dir: Path, objects: Mapping[str, Iterable[str]] | None = None
+) -> dict[str, Any]:
+    """The records of a session by entry: out of its report, which is here, if it has ended, else each by itself."""
+    session, records = session_dir.name, {}
+    summary = read_summary(f"{store.url}/{session}")
+    if summary and summary.get("state") == FINISHED:
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            for data in codec.load((session_dir / "report.json").read_bytes())["records"]:
+                entry = layout.entry_path(session_dir, codec.from_json(data).case)
+                records[entry.relative_to(session_dir).as_posix()] = data
+            return records
+    objects = objects or _objects(store, session)
+    names = [f"{entry}/{RECORD}" for entry, names in objects.items() if f"{entry}/{RECORD}" in names]
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        read = pool.map(store.read, [f"{session}/{name}" for name in names])
+        for name, data in zip(names, read, strict=True):
+            with suppress(ValueError):
+                records[entry_of(name)] = codec.load(data or b"")
+    return records
+
+
+def _fetch_entry(
+    store: ObjectStore, session_dir: Path, artifacts_dir: Path | None, entry: str, names: Iterable[str]
+) -> None:
+    """Fetch what is not here of a case: its archive or, as older versions kept it, each file by itself."""
+    archive = f"{entry}/{ARCHIVE}"
+    if archive in names:
+        with tempfile.NamedTemporaryFile(dir=session_dir, prefix=".tmp-") as packed:
+            store.receive(f"{session_dir.name}/{archive}", Path(packed.name))
+            unpack(Path(packed.name), session_dir / entry, artifacts_dir)
+    for name in () if archive in names else names:
+        path = inside(session_dir, name)
+        if not path.exists():
+            store.receive(f"{session_dir.name}/{name}", path)
+    restore_links(session_dir / entry)
