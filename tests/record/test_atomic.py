@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from paceline.record.atomic import write_atomic
+from paceline.record.files import write_atomic
 from record.session_dirs import names_in
 
 

@@ -19,8 +19,8 @@ from paceline.dashboard.site import shell
 from paceline.errors import PacelineError
 from paceline.history.store.columns import CaseGroup, Marks
 from paceline.history.store.store import Store
-from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump_plain, load
+from paceline.record.files import write_atomic
 
 FORMAT = 1
 MANIFEST = "data/manifest.json"

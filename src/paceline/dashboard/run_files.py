@@ -10,7 +10,7 @@ from paceline.dashboard.artifacts import BEGINNING, Artifact, find_artifacts, op
 from paceline.dashboard.encoding import milliseconds, pack_floats
 from paceline.model import Case
 from paceline.record import layout
-from paceline.record.atomic import write_atomic
+from paceline.record.files import write_atomic
 
 LOG_BYTES = 256 * 1024
 """Of a longer output the end is kept."""

@@ -13,11 +13,11 @@ from paceline.evals.configs import BenchmarkStub
 from paceline.evals.jobs import Fault, Job, Outcome, State
 from paceline.evals.results import BenchmarkFailure, BenchmarkResult
 from paceline.model import Case, Measurement, Plan, Record, Status
-from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump
 from paceline.record.directory import SessionDir
 from paceline.record.environment import Environment, capture
 from paceline.record.events import SESSION_STARTED, EventLog, utc_now
+from paceline.record.files import write_atomic
 from paceline.record.layout import EVENTS, RECORD, RESERVED, SUMMARY
 from paceline.record.redact import Redactor, secret_values
 from paceline.run.context import Context, SilentListener

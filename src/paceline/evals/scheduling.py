@@ -11,8 +11,8 @@ from typing import Any
 
 from paceline.evals.configs import BenchmarkStub
 from paceline.evals.interfaces import Fits, Seat, Waiting
-from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump, load
+from paceline.record.files import write_atomic
 
 FILE = ".costs.json"
 

@@ -9,10 +9,9 @@ from typing import Any
 from paceline.evals.devices import DevicePool, device_names
 from paceline.evals.interfaces import EvalError
 from paceline.evals.workers import WorkerSeat
-from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump, load
 from paceline.record.events import utc_now
-from paceline.record.jsonl import JsonLines, Tail
+from paceline.record.files import JsonLines, Tail, write_atomic
 from paceline.record.layout import SLOT_REQUESTS, SLOTS
 
 _LOOK_EVERY_S = 0.5

@@ -20,10 +20,9 @@ from typing import Any
 
 from paceline.evals.interfaces import EvalError, Prediction, Sample
 from paceline.evals.keys import SPEC
-from paceline.record.atomic import write_all, write_atomic
 from paceline.record.codec import dump, dump_plain, load, revive
 from paceline.record.events import utc_now
-from paceline.record.jsonl import JsonLines, append_line, read_lines
+from paceline.record.files import JsonLines, append_line, read_lines, write_all, write_atomic
 
 PREDICTIONS, RAW, METRICS, DONE, ATTEMPTS = (
     "predictions.jsonl",

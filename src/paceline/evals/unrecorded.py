@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from paceline.evals.jobs import Job, Maker, maker_of
 from paceline.evals.stub_files import Busy, Marker, add_to_marker, owned, read_marker
-from paceline.record.atomic import write_atomic
 from paceline.record.codec import load
 from paceline.record.directory import SessionDir
 from paceline.record.environment import Environment
 from paceline.record.events import SESSION_FINISHED, first_start, session_events
+from paceline.record.files import write_atomic
 from paceline.record.layout import EVENTS
 from paceline.record.lock import is_running
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from paceline.errors import SessionError
-from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump, load
 from paceline.record.events import utc_now
-from paceline.record.jsonl import JsonLines
+from paceline.record.files import JsonLines, write_atomic
 
 FILE = "journal.jsonl"
 

@@ -10,8 +10,8 @@ from typing import Any, BinaryIO, Literal
 from paceline.errors import HistoryError, needs_extra
 from paceline.history.store.database import Database, Row, chunks
 from paceline.history.store.names import matcher, read_names
-from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump_plain
+from paceline.record.files import write_atomic
 
 Format = Literal["csv", "json", "parquet"]
 FORMATS: tuple[Format, ...] = ("csv", "json", "parquet")

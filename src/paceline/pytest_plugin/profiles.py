@@ -26,8 +26,8 @@ from paceline.model import Record
 from paceline.pytest_plugin import asks_for_ours
 from paceline.pytest_plugin.failures import guarded
 from paceline.pytest_plugin.measuring import MEASURED, Measured
-from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump, load
+from paceline.record.files import write_atomic
 from paceline.record.layout import safe_name
 
 NOTES = "profile.json"

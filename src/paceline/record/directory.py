@@ -11,8 +11,7 @@ from typing import Any, Self, overload
 from paceline.errors import SessionError
 from paceline.model import Case, Plan, Record
 from paceline.record import codec, layout
-from paceline.record.atomic import is_temporary, remove_temporary_files, write_atomic
-from paceline.record.jsonl import append_line
+from paceline.record.files import append_line, is_temporary, remove_temporary_files, write_atomic
 from paceline.record.layout import ARTIFACTS, ATTEMPTS, LOGS, OUTPUT, RECORD, RESULTS, SCRATCH
 from paceline.record.lock import SessionLock
 from paceline.record.masking import mask_record, mask_result

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.record.codec import plain
-from paceline.record.jsonl import JsonLines, read_lines
+from paceline.record.files import JsonLines, read_lines
 from paceline.record.masking import mask_event
 from paceline.record.redact import Redactor
 

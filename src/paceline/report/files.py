@@ -5,9 +5,9 @@ from contextlib import ExitStack
 from typing import Protocol
 
 from paceline.model import REPORT_SCHEMA, Record, Report
-from paceline.record.atomic import open_atomic
 from paceline.record.codec import dump, dump_plain, encode, to_json
 from paceline.record.directory import SessionDir
+from paceline.record.files import open_atomic
 from paceline.report.junit import JunitWriter
 from paceline.report.markdown import MarkdownWriter
 

@@ -17,11 +17,11 @@ from paceline.history.urls import passwords_in
 from paceline.judge.requirements import judge
 from paceline.model import Case, Finding, Plan, Record, Report, Setting, Status
 from paceline.plan import plan_json
-from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump
 from paceline.record.directory import SessionDir, sessions
 from paceline.record.environment import Environment, capture
 from paceline.record.events import SESSION_FINISHED, SESSION_STARTED, EventLog
+from paceline.record.files import Reserve, write_atomic
 from paceline.record.layout import EVENTS
 from paceline.record.lock import clear_stale, stale_run_ids
 from paceline.record.masking import mask_finding, mask_plan
@@ -29,7 +29,6 @@ from paceline.record.packages import CONDA, PACKAGES
 from paceline.record.redact import Redactor
 from paceline.record.remote.address import Location
 from paceline.record.remote.session import NameTaken, RemoteCopy, keep_copy
-from paceline.record.reserve import Reserve
 from paceline.record.resumption import is_kept
 from paceline.report.files import write_report
 from paceline.run.context import Context, Listener, Tasks

@@ -15,7 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from paceline.model import Case, Plan, Record, Report
-from paceline.record.atomic import write_atomic
+from paceline.record.files import write_atomic
 from paceline.record.layout import entry_path
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from paceline.model import Record, Report, Scalar
-from paceline.record.atomic import write_atomic
+from paceline.record.files import write_atomic
 from paceline.sinks import Sink, SinkContext, Undeliverable
 from paceline.sinks.http import request
 

@@ -18,9 +18,9 @@ from pydantic import TypeAdapter, ValidationError
 from paceline.errors import PacelineError, SessionError
 from paceline.model import Finding, Report, SinkSpec, Status
 from paceline.record import codec
-from paceline.record.atomic import write_atomic
 from paceline.record.directory import SessionDir
 from paceline.record.events import SESSION_FINISHED, session_events
+from paceline.record.files import write_atomic
 from paceline.record.layout import EVENTS, OUTBOX
 from paceline.record.lock import unchanged_time
 from paceline.record.redact import Redactor, is_maskable, is_secret_name, secret_values

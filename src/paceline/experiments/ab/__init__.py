@@ -30,7 +30,7 @@ from paceline.history.urls import passwords_in
 from paceline.model import Plan
 from paceline.plan import find_results_dir, plan_errors
 from paceline.record.codec import dump
-from paceline.record.jsonl import read_lines
+from paceline.record.files import read_lines
 from paceline.record.layout import safe_name
 from paceline.record.redact import Redactor
 from paceline.session.history import choose_database

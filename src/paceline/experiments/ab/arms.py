@@ -14,7 +14,7 @@ from paceline.experiments.ab.spec import NULL_ARM, ABSpec, ArmSpec
 from paceline.experiments.builds import Worktree, checkout
 from paceline.experiments.builds.environments import Venv, build_venv
 from paceline.experiments.trials import TrialSetting
-from paceline.record.atomic import write_atomic
+from paceline.record.files import write_atomic
 
 Say = Callable[[str], None]
 

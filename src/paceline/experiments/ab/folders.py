@@ -19,7 +19,7 @@ from paceline.experiments.ab import pytest_target
 from paceline.experiments.ab.spec import ABSpec, ArmOptions, ArmSpec
 from paceline.experiments.builds.cache import make_once, run_logged
 from paceline.experiments.builds.environments import Venv, answer, build_environ, build_venv, lend_ourselves
-from paceline.record.atomic import write_atomic
+from paceline.record.files import write_atomic
 
 _CONDA, _DASK, _CLUSTER = ".conda.yaml", ".dask.yaml", ".cluster.yaml"
 _KEYS = ("repeat", "test_null_hypothesis", "targets", "markers", "h2o_datasets", "max_parallel")

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.errors import BuildError
-from paceline.record.atomic import write_atomic
+from paceline.record.files import write_atomic
 
 KEPT_DAYS = 30
 """After so long without use a directory is removed."""

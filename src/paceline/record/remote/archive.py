@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO
 
 from paceline.record import codec, layout
-from paceline.record.atomic import is_temporary, open_atomic, write_atomic
+from paceline.record.files import is_temporary, open_atomic, write_atomic
 from paceline.record.layout import ATTEMPTS, LOGS, OUTPUT, RECORD
 from paceline.record.remote.object_store import StoreError
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from paceline.errors import MissingExtra, PacelineError
-from paceline.record.atomic import write_atomic
+from paceline.record.files import write_atomic
 from paceline.record.remote.address import place_of, split
 
 _S3 = ("s3://", "s3a://")

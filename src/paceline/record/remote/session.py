@@ -24,9 +24,9 @@ from typing import Any
 from paceline.errors import PacelineError, SessionError
 from paceline.model import Plan, Record, Status
 from paceline.record import codec, layout
-from paceline.record.atomic import write_atomic
 from paceline.record.directory import SessionDir, restore_links, sessions
 from paceline.record.events import utc_now
+from paceline.record.files import write_atomic
 from paceline.record.layout import LOCK, RECORD, SENT
 from paceline.record.lock import SessionLock
 from paceline.record.remote.address import WORK_DIR, Location, split

@@ -19,9 +19,9 @@ from typing import Any
 
 import paceline
 from paceline.model import Case, PoolSettings, Record, Status
-from paceline.record.atomic import write_atomic
 from paceline.record.codec import dump
 from paceline.record.events import RUN_ENDED, RUN_STARTED, utc_now
+from paceline.record.files import write_atomic
 from paceline.record.layout import ARTIFACTS
 from paceline.run.attempt import Retries, guarded
 from paceline.run.context import Context, Tasks, Write
