@@ -6,7 +6,7 @@ from figures import make_parser, publish
 
 from paceline.experiments.bisect.report import Question
 from paceline.experiments.bisect.search import Limits, Run, Search
-from paceline.experiments.builds import Candidate
+from paceline.experiments.builds.build import Candidate
 
 COMMITS = 40
 SEARCHES = 150

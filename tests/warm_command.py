@@ -71,7 +71,7 @@ _LOADED = (
     *(
         "paceline.dashboard.build",
         "paceline.report.terminal",
-        "paceline.record.schemas",
+        "paceline.cli.schema",
         "paceline.sinks.dispatch",
     ),
     *(

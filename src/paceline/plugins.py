@@ -1,6 +1,8 @@
-"""(group, name) → entry point → object; the only import by name."""
+"""The only imports by name: (group, name) → entry point → object, and functions of ours that a Python child runs."""
 
+import sys
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.errors import PacelineError
@@ -44,3 +46,21 @@ def _import_path(group: str, name: str) -> Any:
         return getattr(import_module(module_name), attribute)
     except (ImportError, AttributeError) as error:
         raise PacelineError(f"cannot import the {group[:-1]} {name!r}: {error}") from error
+
+
+HOME = str(Path(__file__).parents[1])
+"""The directory that `paceline` is imported from."""
+
+
+def boot_code(target: str) -> str:
+    """A program that calls `module:function` with the words after the first, which is `HOME`.
+
+    By import, not as a script, so that its compiled form is kept.
+    """
+    module, _, function = target.partition(":")
+    return f"import sys; sys.path.append(sys.argv[1]); from {module} import {function}; {function}(*sys.argv[2:])"
+
+
+def python_command(code: str, *words: str, flags: tuple[str, ...] = ("-I", "-S")) -> list[str]:
+    """The command line that runs such a program; by default with nothing of the user's in it."""
+    return [sys.executable, *flags, "-c", code, HOME, *words]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from paceline.cli.init import write_starter
 from paceline.config.load import load
-from paceline.config.starter import write_starter
 from paceline.errors import PacelineError
 from paceline.model import Case
 from paceline.plan import make_plan, plan_errors

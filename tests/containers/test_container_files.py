@@ -15,7 +15,7 @@ import yaml
 
 import postgres_server
 from paceline import __version__
-from paceline.plan.mounts import IMAGE_ENVIRON, IMAGE_USER
+from paceline.cli.mounts import IMAGE_ENVIRON, IMAGE_USER
 from paceline.record.redact import is_secret_name
 from workplace import Workplace
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from in_process import Here, make_here
+from paceline.cli.mounts import IMAGE_ENVIRON
 from paceline.config import paths
-from paceline.plan.mounts import IMAGE_ENVIRON
 
 ENTRY = "entries:\n  - name: one\n    command: [cat, '{data}']\n"
 PLAIN = "entries:\n  - name: one\n    command: ['true']\n"

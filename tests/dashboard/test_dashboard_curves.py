@@ -12,7 +12,7 @@ from paceline.dashboard.run_files import CURVE_POINTS
 from paceline.history import open_store
 from paceline.model import Plan
 from paceline.record.directory import SessionDir
-from paceline.run.gpu import COLUMNS
+from paceline.run.collectors import COLUMNS
 from stored_records import ENVIRONMENT, record, session
 
 BEGIN = datetime(2026, 11, 1, tzinfo=UTC)

@@ -12,7 +12,7 @@ from demo_repo import SCRIPT, SUITE, DemoRepo, make_repo, make_wheel
 from git_commands import git
 from paceline.cli import cli
 from paceline.errors import PacelineError
-from paceline.experiments.nightly import run_nightly
+from paceline.experiments.nightly.night import run_nightly
 from paceline.model import Report
 from paceline.run.context import SilentListener
 from paceline.session.request import Request

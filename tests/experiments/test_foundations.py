@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from git_commands import git
 from paceline.errors import BuildError, ConfigError, SessionError
-from paceline.experiments.builds import Worktree, checkout, environments, revisions_between
+from paceline.experiments.builds import environments
+from paceline.experiments.builds.build import Worktree, checkout, revisions_between
 from paceline.experiments.builds.cache import make_once, prune
 from paceline.experiments.builds.environments import build_venv, venv_key
 from paceline.experiments.journal import Journal

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from paceline.experiments.bisect.report import GOOD, Question
 from paceline.experiments.bisect.search import Limits, Run, Search
-from paceline.experiments.builds import Candidate
+from paceline.experiments.builds.build import Candidate
 
 COUNT = 20
 QUESTION = Question(

@@ -9,7 +9,7 @@ import pytest
 from demo_repo import DemoRepo, make_repo, make_wheel
 from paceline.errors import BuildError
 from paceline.experiments import builds
-from paceline.experiments.builds import Builder, Candidate
+from paceline.experiments.builds.build import Builder, Candidate
 from paceline.experiments.builds.environments import resolve_packages
 
 

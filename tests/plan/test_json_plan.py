@@ -3,10 +3,10 @@
 import jsonschema
 from hypothesis import example, given, settings
 
+from paceline.cli.schema import json_schema
 from paceline.plan import plan_json
 from paceline.record.codec import dump, load
 from paceline.record.redact import MASK, Redactor
-from paceline.record.schemas import json_schema
 from record.secret_words import OWN_WORDS, PLANTED, own_words, planted_plan, shape_of
 
 HARMLESS = "u-1"

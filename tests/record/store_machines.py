@@ -10,11 +10,10 @@ from typing import Any
 from object_store import archive_files
 from paceline.model import Case, Plan, Record, Settings, Status
 from paceline.record import codec
-from paceline.record.directory import SessionDir
+from paceline.record.directory import SessionDir, is_kept
 from paceline.record.remote.archive import ARCHIVE
 from paceline.record.remote.object_store import ObjectStore
 from paceline.record.remote.session import RemoteCopy, keep_copy
-from paceline.record.resumption import is_kept
 
 Outcomes = Mapping[str, Status]
 PASSED, FAILED = Status.PASSED, Status.FAILED

@@ -9,6 +9,7 @@ import jsonschema
 from hypothesis import example, given, settings
 
 from paceline import metrics
+from paceline.cli.schema import json_schema
 from paceline.model import RUN_DIR, Measurement, Plan, Report, Status
 from paceline.record import masking
 from paceline.record.codec import dump, load, plain, to_json
@@ -17,7 +18,6 @@ from paceline.record.environment import capture
 from paceline.record.events import EventLog, read_events
 from paceline.record.masking import mask_case, mask_plan, mask_record, mask_result
 from paceline.record.redact import MASK, Redactor, is_maskable
-from paceline.record.schemas import json_schema
 from paceline.report.files import JsonWriter, pieces
 from record.secret_words import (
     OWN_WORDS,

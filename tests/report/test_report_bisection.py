@@ -13,7 +13,7 @@ from paceline.experiments.bisect.report import (
     bisection_page,
     draw_curve,
 )
-from paceline.experiments.builds import Candidate
+from paceline.experiments.builds.build import Candidate
 from paceline.judge import Comparison
 from paceline.record.codec import dump
 

@@ -7,6 +7,7 @@ from typing import Any, overload
 import jsonschema
 import pytest
 
+from paceline.cli.schema import json_schema
 from paceline.model import (
     Case,
     Check,
@@ -22,7 +23,6 @@ from paceline.model import (
 from paceline.plan import plan_json
 from paceline.record.codec import dump, to_json
 from paceline.record.redact import Redactor
-from paceline.record.schemas import json_schema
 from paceline.report.files import JsonWriter, pieces
 
 

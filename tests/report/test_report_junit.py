@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from paceline.model import Check, Measurement, Plan, Record, Report, Status
 from paceline.record.directory import SessionDir
-from paceline.report import junit
+from paceline.report import files as junit
 from paceline.report.files import pieces
 from report.reports import make_timed
 

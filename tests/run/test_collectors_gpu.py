@@ -16,7 +16,7 @@ COLLECT = """
 import csv, json, sys, time
 from pathlib import Path
 from paceline.run.collectors import make_collectors
-from paceline.run.gpu import device_ids
+from paceline.run.collectors import device_ids
 
 folder = Path(sys.argv[1])
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.record.redact import Redactor
-from paceline.run.output import TAIL_BYTES, OutputLog
+from paceline.run.script_output import TAIL_BYTES, OutputLog
 
 
 def texts(directory: Path) -> dict[str, bytes]:

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.run.local.leftovers import sweep
-from paceline.run.local.tree import Process, descendants, every_process, look
+from paceline.run.local.tree import Process, descendants, every_process, look, sweep
 
 
 @contextmanager
@@ -51,7 +50,7 @@ def test_descendants_without_the_mark_go_too() -> None:
 
 def test_the_sweeper_and_its_ancestors_are_spared() -> None:
     run_id = uuid.uuid4().hex
-    code = f"from paceline.run.local.leftovers import sweep; print(sweep([{run_id!r}]))"
+    code = f"from paceline.run.local.tree import sweep; print(sweep([{run_id!r}]))"
     env = {**os.environ, "PACELINE_RUN_ID": run_id, "CODE": code}
     script = f'"{sys.executable}" -c "$CODE"; echo alive'
     done = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True, timeout=60)

@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 from living_processes import marked_processes
-from paceline.run.local.leftovers import sweep
 from paceline.run.local.process import Command, Exit, Warden
-from paceline.run.local.tree import look
+from paceline.run.local.tree import look, sweep
 from patience import wait_until
 
 DAEMON = """
@@ -230,7 +229,7 @@ def test_a_fault_of_the_warden_itself_is_told(run_id: str, monkeypatch: pytest.M
 
 RUNNER = """
 import json, os, sys
-from paceline.run.local.leftovers import sweep
+from paceline.run.local.tree import sweep
 from paceline.run.local.process import Command, Warden
 with Warden() as warden:
     print(json.dumps(warden._link.process.pid), flush=True)

@@ -172,7 +172,7 @@ def test_output_passes_through_in_flat_memory(tmp_path: Path) -> None:
     code = """
 import os, resource, sys
 from pathlib import Path
-from paceline.run.output import OutputLog
+from paceline.run.script_output import OutputLog
 from paceline.run.local.process import Command, Warden
 
 def run(megabytes):

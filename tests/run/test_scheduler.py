@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline.model import Case, Record, Resources, Status
-from paceline.run.local.signals import Stop
+from paceline.run.context import Stop
 from paceline.run.scheduler import Capacity, Grant, Ledger, Scheduler, unmet_need
 
 CAPACITY = Capacity(cpus=4, memory_bytes=100, gpus=("0", "1"))

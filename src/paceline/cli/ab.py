@@ -10,7 +10,7 @@ import click
 from paceline.cli import output
 
 if TYPE_CHECKING:
-    from paceline.experiments.ab import ABRequest, Prepared
+    from paceline.experiments.ab.ab_test import ABRequest, Prepared
 
 EPILOG = """\b
 Examples:
@@ -81,7 +81,7 @@ def command(*, dry_run: bool, as_json: bool, quiet: bool, **options: Any) -> int
     files. Exit code 0: nothing got worse; 1: something did, or could not be compared; 2: a mistake in the file;
     130: interrupted.
     """
-    from paceline.experiments.ab import ABRequest, run_ab
+    from paceline.experiments.ab.ab_test import ABRequest, run_ab
     from paceline.experiments.ab.report import result_json, terminal_lines
     from paceline.record.codec import dump
 
@@ -108,7 +108,7 @@ def command(*, dry_run: bool, as_json: bool, quiet: bool, **options: Any) -> int
 
 
 def _print_plan(request: "ABRequest", *, as_json: bool) -> int:
-    from paceline.experiments.ab import prepare_ab
+    from paceline.experiments.ab.ab_test import prepare_ab
     from paceline.plan import plan_json
     from paceline.record.codec import dump
     from paceline.record.redact import Redactor

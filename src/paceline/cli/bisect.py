@@ -17,11 +17,11 @@ from paceline.errors import PacelineError
 from paceline.report.format import count, spelled_for, visible
 
 if TYPE_CHECKING:
-    from paceline.experiments.bisect import BisectTask
+    from paceline.experiments.bisect.bisection import BisectTask
     from paceline.experiments.bisect.report import BisectionResult
     from paceline.experiments.bisect.search import Limits, Run, Search
     from paceline.experiments.bisect.steps import Steps
-    from paceline.experiments.builds import Candidate
+    from paceline.experiments.builds.build import Candidate
     from paceline.session.request import Request
 
 DEFAULT_METRIC = "exec_time_s"
@@ -134,7 +134,7 @@ def command(*, as_json: bool, **options: Any) -> int:
     The suite is that of the user's tree; it runs with each revision's own tree as {repo_dir}, as PACELINE_REPO and
     as its working directory.
     """
-    from paceline.experiments.bisect import run_bisection, write_result
+    from paceline.experiments.bisect.bisection import run_bisection, write_result
     from paceline.experiments.bisect.report import bisection_data
 
     with masked_errors(options["configs"]):
@@ -151,9 +151,9 @@ def command(*, as_json: bool, **options: Any) -> int:
 
 def _make_task(options: Mapping[str, Any]) -> "BisectTask":
     """The options as a task; an error says which of them is missing or wrong."""
-    from paceline.experiments.bisect import BisectTask, case_of, results_dir_of
+    from paceline.experiments.bisect.bisection import BisectTask, case_of, results_dir_of
     from paceline.experiments.bisect.report import Question
-    from paceline.experiments.builds import Builder
+    from paceline.experiments.builds.build import Builder
     from paceline.experiments.builds.cache import default_cache_dir
 
     request = make_request({"configs": options["configs"], "datasets": options["datasets"]})

@@ -50,7 +50,7 @@ def command(*, as_json: bool, quiet: bool, no_bisect: bool, **options: Any) -> i
 
     Without a file, paceline.yaml in the current directory is run.
     """
-    from paceline.experiments.nightly import run_nightly
+    from paceline.experiments.nightly.night import run_nightly
 
     request = make_request(options)
     with masked_errors(request.configs), open_console(quiet=quiet, as_json=as_json) as console:

@@ -125,6 +125,6 @@ class WholeConfig(Config):
     @classmethod
     def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The schema of files as they may be written: with shorthands, variables and nulls."""
-        from paceline.config.json_schema import as_written
+        from paceline.config.explain import as_written
 
         return as_written(super().model_json_schema(*args, **kwargs))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from paceline.evals.interfaces import EvalError, Waiting
-from paceline.run.gpu import nvml
+from paceline.run.collectors import nvml
 
 MEMORY_MARGIN = 0.95
 """The share of a device's memory that is given out; the rest is for contexts and fragments."""

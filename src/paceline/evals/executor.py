@@ -37,9 +37,8 @@ from paceline.model import Record
 from paceline.record.environment import Environment
 from paceline.record.events import SESSION_FINISHED, first_start
 from paceline.record.layout import EVENTS, GPU_STATS, WORKERS
-from paceline.run.context import Context, Tasks, Write
-from paceline.run.gpu import gpu_collectors
-from paceline.run.local.signals import Stop
+from paceline.run.collectors import gpu_collectors
+from paceline.run.context import Context, Stop, Tasks, Write
 
 _FAULTS = frozenset(fault.value for fault in FaultClass)
 ProgressCallback = Callable[[ExecutionProgress], None]

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from paceline.children import boot_code, python_command
 from paceline.evals.wire import Wire
+from paceline.plugins import boot_code, python_command
 
 _BOOT = boot_code("paceline.run.local.keeper:main")
 _TAIL_BYTES = 4000

@@ -14,8 +14,7 @@ from paceline.evals.executor import BenchmarkExecutor, ExecutorOptions, Progress
 from paceline.evals.faults import Clocks, RetryPolicy
 from paceline.evals.planning import Matrix
 from paceline.model import Case, Record
-from paceline.run.context import Context, Write
-from paceline.run.local.signals import Stop
+from paceline.run.context import Context, Stop, Write
 
 
 class SuiteExecutor:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.errors import ConfigError, PacelineError, Problem
-from paceline.experiments.builds import Worktree
+from paceline.experiments.builds.build import Worktree
 from paceline.experiments.builds.environments import Venv
 from paceline.model import Case, Plan, Record, Scalar, Setting, Status
 from paceline.record.directory import SessionDir

@@ -22,8 +22,8 @@ from paceline.errors import MissingExtra, Problem
 from paceline.model import Case, CaseKind, CheckKind, Limits, Requirement, Resources, Source
 from paceline.plan.commands import RESULTS_PATH, Command, Filling, Scripts
 from paceline.plan.directories import SESSION_DIR
-from paceline.plan.drafts import Draft
 from paceline.plan.expansion import Expansion, Notes
+from paceline.plan.selection import Draft
 from paceline.record.layout import DATA_SETUP, safe_name
 from paceline.record.redact import MASK, is_maskable, is_secret_name
 

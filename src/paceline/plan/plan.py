@@ -15,9 +15,8 @@ from paceline.model import Case, Plan, PoolSettings, Setting, Settings, SinkSpec
 from paceline.plan.cases import Built, CaseBuilder
 from paceline.plan.commands import SEARCH_PATH
 from paceline.plan.directories import NAMES, Directories, find_directories, find_results, viewer_url
-from paceline.plan.drafts import Draft, draft_cases
 from paceline.plan.expansion import Expansion
-from paceline.plan.selection import Candidate, select, take_shard
+from paceline.plan.selection import Candidate, Draft, draft_cases, select, take_shard
 from paceline.record.layout import check_session_name, entry_path
 from paceline.record.masking import mask_plan
 from paceline.record.redact import Redactor, is_maskable, is_secret_name, secret_values

@@ -184,7 +184,7 @@ class GpuRegion:
     def __enter__(self) -> None:
         from pathlib import Path
 
-        from paceline.run.gpu import gpu_collectors
+        from paceline.run.collectors import gpu_collectors
 
         # The curve is not kept: a test has no directory of its own.
         self._collectors = gpu_collectors(Path("/dev/null"), GPU_INTERVAL_S)

@@ -324,3 +324,10 @@ def _remove_tree(path: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
     if path.exists():
         log.warning("%s could not be removed completely", path)
+
+
+def is_kept(record: Record | None, case: Case, *, rerun_failed: bool) -> bool:
+    """Whether a case finished with the same fingerprint, and passed if failures are to be run again."""
+    if record is None or record.case.fingerprint != case.fingerprint:
+        return False
+    return record.status.ok or (record.status.finished and not rerun_failed)

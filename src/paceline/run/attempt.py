@@ -17,12 +17,10 @@ from paceline.errors import PacelineError
 from paceline.model import Case, Measurement, Record, Scalar, Status, is_number
 from paceline.record.events import RUN_ENDED, RUN_STARTED, utc_now
 from paceline.run.collectors import SystemCollector, make_collectors, write_samples
-from paceline.run.context import Context, Tasks, Write
+from paceline.run.context import Context, Stop, Tasks, Write
 from paceline.run.local.process import Command, Exit, Warden, describe_death
-from paceline.run.local.signals import Stop
-from paceline.run.output import OutputLog
 from paceline.run.scheduler import Grant
-from paceline.run.script_output import ScriptOutput, read
+from paceline.run.script_output import OutputLog, ScriptOutput, read
 
 if TYPE_CHECKING:
     from paceline.run.ray.cluster import RayCluster

@@ -8,9 +8,8 @@ from typing import Protocol
 
 from paceline.model import Case, Plan, PoolSettings, Record, Status
 from paceline.run import attempt
-from paceline.run.context import Context, Write
+from paceline.run.context import Context, Stop, Write
 from paceline.run.local.process import Warden
-from paceline.run.local.signals import Stop
 from paceline.run.scheduler import Grant, Ledger, Scheduler, machine_capacity
 
 LOCAL = "local"

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Protocol
 
 from paceline.model import Case, Record, Resources, Status
-from paceline.run.gpu import device_ids
-from paceline.run.local.signals import Stop
+from paceline.run.collectors import device_ids
+from paceline.run.context import Stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from mmap import ACCESS_READ, mmap
 from typing import Any, BinaryIO
 
-from paceline.children import boot_code, python_command
 from paceline.model import is_number
+from paceline.plugins import boot_code, python_command
 from paceline.run.inert_pickle import BadPickle, Inert, load
 
 MAX_TASKS_KEPT = 1000

@@ -18,7 +18,7 @@ from paceline.judge.requirements import judge
 from paceline.model import Case, Finding, Plan, Record, Report, Setting, Status
 from paceline.plan import plan_json
 from paceline.record.codec import dump
-from paceline.record.directory import SessionDir, sessions
+from paceline.record.directory import SessionDir, is_kept, sessions
 from paceline.record.environment import Environment, capture
 from paceline.record.events import SESSION_FINISHED, SESSION_STARTED, EventLog
 from paceline.record.files import Reserve, write_atomic
@@ -29,12 +29,10 @@ from paceline.record.packages import CONDA, PACKAGES
 from paceline.record.redact import Redactor
 from paceline.record.remote.address import Location
 from paceline.record.remote.session import NameTaken, RemoteCopy, keep_copy
-from paceline.record.resumption import is_kept
 from paceline.report.files import write_report
-from paceline.run.context import Context, Listener, Tasks
+from paceline.run.context import Context, Listener, Stop, Tasks
 from paceline.run.executor import Executor, make_executor, skip_case
-from paceline.run.local.leftovers import sweep
-from paceline.run.local.signals import Stop
+from paceline.run.local.tree import sweep
 from paceline.run.ray.home import sweep_stale
 from paceline.run.scheduler import setup_failed, unmet_need
 from paceline.session.history import choose_database, read_levels, remember

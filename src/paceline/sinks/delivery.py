@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep, time
 
-from paceline.children import boot_code, python_command
 from paceline.model import SinkSpec
+from paceline.plugins import boot_code, python_command
 from paceline.sinks.ledger import Ledger
 from paceline.sinks.outbox import BUSY, ENDS, LEDGER, OFF, Letter, Tail, sink_dir
 

@@ -11,7 +11,7 @@ from typing import Any
 from paceline.errors import BuildError
 from paceline.experiments.ab.folders import build_conda
 from paceline.experiments.ab.spec import NULL_ARM, ABSpec, ArmSpec
-from paceline.experiments.builds import Worktree, checkout
+from paceline.experiments.builds.build import Worktree, checkout
 from paceline.experiments.builds.environments import Venv, build_venv
 from paceline.experiments.trials import TrialSetting
 from paceline.record.files import write_atomic

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from paceline.experiments.page import CLOSE_PAGE, in_html, open_page
 from paceline.model import Direction, Verdict
 from paceline.report.format import aligned, duration, quantity, visible
 from paceline.report.markdown import escape
-from paceline.report.page import CLOSE_PAGE, in_html, open_page
 
 SCHEMA = 1
 HEADERS = ("verdict", "case", "metric", "arm", "change", "95 % interval", "baseline", "arm's value", "blocks")

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from paceline.experiments.builds import Candidate
+from paceline.experiments.builds.build import Candidate
+from paceline.experiments.page import CLOSE_PAGE, in_html, open_page
 from paceline.judge import Comparison
 from paceline.model import Direction
 from paceline.report.format import aligned, duration, quantity, unit_beside, visible
 from paceline.report.markdown import escape
-from paceline.report.page import CLOSE_PAGE, in_html, open_page
 
 Ending = Literal["found", "not_reproduced", "reversed", "unmeasurable", "unsure"]
 

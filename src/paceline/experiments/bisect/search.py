@@ -14,7 +14,7 @@ from paceline.experiments.bisect.report import (
     Tried,
     difference_text,
 )
-from paceline.experiments.builds import Candidate
+from paceline.experiments.builds.build import Candidate
 from paceline.judge import Bisection, Comparison, compare
 from paceline.model import Direction
 from paceline.report.format import duration

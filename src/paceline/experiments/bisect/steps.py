@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.errors import BuildError
-from paceline.experiments.builds import Candidate, resolve, revisions_between, subjects
+from paceline.experiments.builds.build import Candidate, resolve, revisions_between, subjects
 from paceline.experiments.builds.environments import available_versions
 from paceline.findings.suspects import environment_suspects
 from paceline.history.findings import Place

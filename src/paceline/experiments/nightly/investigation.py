@@ -9,7 +9,7 @@ from typing import Any
 
 from paceline.config.sections import Nightly
 from paceline.errors import BuildError, PacelineError
-from paceline.experiments.bisect import (
+from paceline.experiments.bisect.bisection import (
     BisectTask,
     case_of,
     measured_value,
@@ -20,7 +20,7 @@ from paceline.experiments.bisect import (
 from paceline.experiments.bisect.report import BisectionResult, Question, bisection_data, difference_text
 from paceline.experiments.bisect.search import Limits, Run, Search
 from paceline.experiments.bisect.steps import Bracket, find_bracket
-from paceline.experiments.builds import Builder, Candidate
+from paceline.experiments.builds.build import Builder, Candidate
 from paceline.experiments.nightly.suspicions import Suspected
 from paceline.experiments.trials import Interrupted, TrialSetting
 from paceline.findings.commits import Repository

@@ -24,7 +24,7 @@ from typing import Any
 from paceline.errors import PacelineError, SessionError
 from paceline.model import Plan, Record, Status
 from paceline.record import codec, layout
-from paceline.record.directory import SessionDir, restore_links, sessions
+from paceline.record.directory import SessionDir, is_kept, restore_links, sessions
 from paceline.record.events import utc_now
 from paceline.record.files import write_atomic
 from paceline.record.layout import LOCK, RECORD, SENT
@@ -33,7 +33,6 @@ from paceline.record.remote.address import WORK_DIR, Location, split
 from paceline.record.remote.archive import ARCHIVE, UnsafeName, entry_of, inside, is_plain, pack, unpack
 from paceline.record.remote.lock import StoreLock
 from paceline.record.remote.object_store import ObjectStore, StoreError, modified_s
-from paceline.record.resumption import is_kept
 
 KEPT_COPIES = 5
 PATIENCE = "PACELINE_STORE_PATIENCE_S"

@@ -14,8 +14,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any, Literal, Self
 
-from paceline.children import boot_code, python_command
-from paceline.run.local import leftovers, warden
+from paceline.plugins import boot_code, python_command
+from paceline.run.local import tree, warden
 
 Stream = Literal["stdout", "stderr"]
 Reason = Literal["exited", "timeout", "launch_error", "limit", "stopped", "lost"]
@@ -235,7 +235,7 @@ class Warden:
 
     def _lost(self, command: Command, wall_s: float, why: str) -> Exit:
         """The warden is gone and so is all knowledge of the tree but the mark in its environment."""
-        ended = leftovers.sweep([command.env[RUN_ID]])
+        ended = tree.sweep([command.env[RUN_ID]])
         message = f"the process that watched over the command was lost ({why}); ended {len(ended)} processes"
         return Exit(returncode=None, reason="lost", message=message, usage=Usage(wall_s=wall_s))
 

@@ -1,25 +1,29 @@
 """Process trees as /proc shows them: who descends from whom, what they use, and how to end them all.
 
+Those of an earlier run are found by the mark that every run leaves in its children's environment.
+
 Used by the warden too, so standard library only, and little of it.
 """
 
 # pathlib would take longer to load than all of this module.
-# ruff: noqa: PTH208
+# ruff: noqa: PTH116, PTH208
 from __future__ import annotations
 
 import os
 import signal
-from time import monotonic
+from time import monotonic, sleep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from resource import struct_rusage
     from typing import Any
 
     Sample = tuple[float, int, float, int]
 
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+MARK = b"PACELINE_RUN_ID="
+SWEEP_WAIT_S = 10.0
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 FIRST_INTERVAL_S = 0.01
 LAST_INTERVAL_S = 0.1
@@ -159,6 +163,64 @@ def kill_all(find: Callable[[], Iterator[Process]]) -> list[Process]:
     for pid in found:
         send(signal.SIGKILL, pid)
     return list(found.values())
+
+
+def sweep(run_ids: Iterable[str]) -> list[int]:
+    """Kill this user's processes that carry one of these run ids, with their descendants; hands back their pids."""
+    marks = frozenset(MARK + os.fsencode(run_id) for run_id in run_ids)
+    ended: set[int] = set()
+    until = monotonic() + SWEEP_WAIT_S
+    while marks and (found := kill_all(lambda: _marked(marks))):
+        ended.update(process.pid for process in found)
+        if monotonic() > until:
+            break
+        _reap(process.pid for process in found)
+        # What is being killed is found again until it is gone; the kernel needs a moment for it.
+        sleep(0.005)
+    return sorted(ended)
+
+
+def marked_by(run_id: str) -> list[int]:
+    """This user's processes that carry a run's id, and their descendants."""
+    return [process.pid for process in _marked(frozenset({MARK + os.fsencode(run_id)}))]
+
+
+def _marked(marks: frozenset[bytes]) -> Iterator[Process]:
+    """Who carries a mark, and all below them: a child may have been given another environment."""
+    spared = _self_and_ancestors()
+    for process in every_process():
+        if process.pid in spared or not process.alive or not _carries(process.pid, marks):
+            continue
+        yield process
+        yield from (below for below in descendants(process.pid, process.threads) if below.pid not in spared)
+
+
+def _carries(pid: int, marks: frozenset[bytes]) -> bool:
+    environment = read_proc(f"/proc/{pid}/environ")
+    if MARK not in environment or marks.isdisjoint(environment.split(b"\0")):
+        return False
+    try:
+        return os.stat(f"/proc/{pid}").st_uid == os.getuid()
+    except OSError:
+        return False
+
+
+def _self_and_ancestors() -> set[int]:
+    spared: set[int] = set()
+    pid = os.getpid()
+    while pid and (process := look(pid)):
+        spared.add(pid)
+        pid = process.parent
+    return spared
+
+
+def _reap(pids: Iterable[int]) -> None:
+    """Those of them that are our own children would stay as zombies."""
+    for pid in pids:
+        try:
+            os.waitpid(pid, os.WNOHANG)
+        except ChildProcessError:
+            continue
 
 
 class Watch:

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from paceline.errors import MissingExtra
 from paceline.record.redact import Redactor
-from paceline.run.local import leftovers
+from paceline.run.local import tree
 from paceline.run.local.process import RUN_ID, Command, Exit, Stream, Warden
 from paceline.run.ray.home import ClusterError, Home, knock, sweep_stale
 from paceline.run.ray.ports import PURPOSES, daemon_env, reserve, script_env, start_flags
@@ -176,7 +176,7 @@ class Head:
             is_taken = self._home.names_taken_port()
             if monotonic() >= look_at:
                 look_at = monotonic() + LOOK_S
-                ours = leftovers.marked_by(self._run_id)
+                ours = tree.marked_by(self._run_id)
                 is_taken = is_taken or bool(self._ports.held_by_others(ours))
             if is_taken:
                 raise ClusterError("Ray did not start: another program was quicker to take its port")
@@ -204,7 +204,7 @@ class Head:
             self._warden.close()
         if self._exit is not None and self._exit.reason == "stopped":
             notes += [f"a process of the Ray cluster is left: {text}" for text in self._exit.leftovers]
-        if strays := leftovers.sweep([self._run_id]):
+        if strays := tree.sweep([self._run_id]):
             pids = ", ".join(map(str, strays))
             notes.append(f"processes of the Ray cluster had got away and were ended: {pids}")
         taken = self._ports.taken()

@@ -17,7 +17,7 @@ from typing import BinaryIO, Self
 
 from paceline.errors import PacelineError
 from paceline.record.redact import Redactor
-from paceline.run.local import leftovers, tree
+from paceline.run.local import tree
 
 PREFIX = "paceline-ray-"
 OWNER = "owner"
@@ -177,7 +177,7 @@ def _remove_stale(path: Path) -> bool:
     if owner is None:
         return False
     with suppress(ValueError, KeyError, TypeError):  # a home without a run
-        leftovers.sweep([json.loads(owner.read())["run_id"]])
+        tree.sweep([json.loads(owner.read())["run_id"]])
     home = Home(path, owner)
     home.end_processes()
     home.remove_semaphores()

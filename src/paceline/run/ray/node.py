@@ -17,9 +17,8 @@ from paceline.record.environment import Environment, capture
 from paceline.record.events import EventLog
 from paceline.record.redact import Redactor
 from paceline.run.attempt import Attempt, guarded
-from paceline.run.context import Context, SilentListener, Tasks
+from paceline.run.context import Context, SilentListener, Stop, Tasks
 from paceline.run.local.process import Warden, shelter_wardens
-from paceline.run.local.signals import Stop
 from paceline.run.local.tree import read_proc
 from paceline.run.ray.home import homes, seize
 from paceline.run.ray.shipping import Piece, Root, new_output, pieces_of, relocated, sees

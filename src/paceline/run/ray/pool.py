@@ -24,9 +24,8 @@ from paceline.record.events import RUN_ENDED, RUN_STARTED, utc_now
 from paceline.record.files import write_atomic
 from paceline.record.layout import ARTIFACTS
 from paceline.run.attempt import Retries, guarded
-from paceline.run.context import Context, Tasks, Write
+from paceline.run.context import Context, Stop, Tasks, Write
 from paceline.run.executor import skip_case
-from paceline.run.local.signals import Stop
 from paceline.run.ray.node import MESSAGE_BYTES, Job, Reply
 from paceline.run.ray.placement import PoolLedger, Slot
 from paceline.run.ray.shipping import LiveLog, Piece, TooMuch, find_roots, pack, put_down

@@ -1,0 +1,103 @@
+"""A suite in, a night's report out: run, record, look for what got worse, run that again, search for its cause."""
+
+import shlex
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from paceline.config.load import Loaded
+from paceline.config.sections import Nightly
+from paceline.errors import PacelineError
+from paceline.experiments.bisect.bisection import results_dir_of
+from paceline.experiments.builds.build import Builder, Candidate, fetch, resolve
+from paceline.experiments.builds.cache import default_cache_dir
+from paceline.experiments.builds.environments import installer_options, resolve_packages
+from paceline.experiments.nightly.investigation import Night, Note, investigate, merge_findings
+from paceline.experiments.nightly.suspicions import find_suspicions, is_wanted
+from paceline.experiments.trials import Interrupted, setting_in
+from paceline.findings.commits import find_repository
+from paceline.history import open_store
+from paceline.model import Finding, Report
+from paceline.run.context import Listener
+from paceline.session.request import Request, load_config
+from paceline.session.session import run
+
+
+def run_nightly(request: Request, listener: Listener, *, bisects: bool = True) -> Report:
+    """Run the suite's session; before its report goes to the sinks, what got worse is confirmed and searched."""
+    night = plan_night(load_config(request), request)
+    options = night.options
+    built = night.builder.build(night.tonight)
+
+    def follow_up(report: Report, database: str | None, note: Note) -> Report:
+        watched = tuple(one for one in report.findings if is_wanted(one.metric, options.metrics))
+        report = replace(report, findings=watched)
+        if database is None or not options.confirm:
+            return report
+        ends_at_s = time.monotonic() + options.budget
+        bisecting = bisects and options.bisect
+        return _follow_up(report, database, replace(night, note=note, ends_at_s=ends_at_s, bisects=bisecting))
+
+    setting = setting_in(built.venv, built.worktree) if built.venv or built.worktree else None
+    return run(replace(request, setting=setting, follow_up=follow_up), listener)
+
+
+def plan_night(loaded: Loaded, request: Request) -> Night:
+    """The repository, the environment and the working tree of tonight."""
+    options = loaded.config.nightly or Nightly()
+    if not request.history or (loaded.config.history and not loaded.config.history.enabled):
+        raise PacelineError(
+            "a night is judged by those before it: 'nightly' needs the history, and it is switched off"
+        )
+    # Paths are relative to the file that says what a night is.
+    base = Path(loaded.mark(("nightly",)).file or str(loaded.files[0])).absolute().parent
+    repository = find_repository(base / options.repo if options.repo else base)
+    if repository is None and (options.repo or options.ref):
+        raise PacelineError(f"nightly.repo: {base / (options.repo or '.')} is in no git repository")
+    if repository is not None and options.fetch:
+        fetch(repository.root)
+    results_dir = results_dir_of(request)
+    installer = installer_options(options.find_links, no_index=options.no_index, base=base)
+    setup = shlex.split(options.setup) if isinstance(options.setup, str) else options.setup or ()
+    return Night(
+        request=replace(request, sinks=("none",)),
+        options=options,
+        builder=Builder(
+            cache_dir=default_cache_dir(),
+            log=results_dir / "nightly-build.log",
+            repo=repository.root if repository else None,
+            setup=tuple(setup),
+            install=tuple(options.install),
+            options=installer,
+        ),
+        tonight=Candidate(
+            ident="tonight",
+            label="tonight",
+            kind="environment",
+            revision=resolve(repository.root, options.ref) if repository and options.ref else "",
+            packages=resolve_packages(options.packages, installer, base=base) if options.packages else (),
+        ),
+        repository=repository,
+        results_dir=results_dir,
+    )
+
+
+def _follow_up(report: Report, database: str, night: Night) -> Report:
+    """The report with what was found out about the cases that look worse."""
+    found: list[Finding] = []
+    cases = tuple(dict.fromkeys(case.key for case in report.plan.cases))
+    options = night.options
+    with open_store(database) as store:
+        tonight = store.session(report.plan.session)
+        if tonight is None:  # The history could not be written, which was said just now.
+            return report
+        suspicions = find_suspicions(store, night.repository, tonight.id, cases, options.metrics)
+        chosen = suspicions[: options.suspects]
+        if len(suspicions) > len(chosen):
+            night.note(f"{len(suspicions) - len(chosen)} weaker suspicions are left for another night")
+        try:
+            for suspected in chosen:
+                found.append(investigate(suspected, store, night))
+        except Interrupted:
+            report = replace(report, interrupted=True)
+    return replace(report, findings=merge_findings(found, report.findings))
