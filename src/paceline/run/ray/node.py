@@ -82,7 +82,7 @@ class NodeSlot:
         self._spent_bytes = 0
         self._entry_dir: Path | None = None
         self._left: Iterator[Piece] = iter(())
-        self._heard: list[tuple[str, str]] = []
+        self._labels: list[str] = []
 
     def environment(self) -> tuple[dict[str, Any], Sequence[str]]:
         """All that can be known of the machine, and its packages."""
@@ -104,7 +104,7 @@ class NodeSlot:
         if self._spent_bytes > KEPT_BYTES:
             shutil.rmtree(self._home / "cases", ignore_errors=True)
             self._spent_bytes = 0
-        self._heard.clear()
+        self._labels.clear()
         self._jobs += 1
         directory = SessionDir(self._home / "cases" / str(self._jobs))
         case = _moved_here(job)
@@ -116,7 +116,7 @@ class NodeSlot:
             directory=directory,
             redactor=Redactor(),  # secrets stay at home, and are masked there in what comes back
             events=events,
-            listener=_Listener(self._heard),
+            listener=_Listener(self._labels),
             environ=self._environ,
             environment=Environment(id=job.environment_id, class_id="", data=known, packages=()),
             gpu_interval_s=job.gpu_interval_s,
@@ -138,10 +138,10 @@ class NodeSlot:
         self._spent_bytes += size
         return found
 
-    def output(self, seen: dict[str, int]) -> tuple[dict[str, bytes], list[tuple[str, str]]]:
-        """What the running case has printed since, and what its listener has heard."""
-        heard, self._heard[:] = list(self._heard), []
-        return (new_output(self._entry_dir, seen, LIVE_BYTES) if self._entry_dir else {}), heard
+    def output(self, seen: dict[str, int]) -> tuple[dict[str, bytes], list[str]]:
+        """What the running case has printed since, and the labels of the runs it has begun."""
+        labels, self._labels[:] = list(self._labels), []
+        return (new_output(self._entry_dir, seen, LIVE_BYTES) if self._entry_dir else {}), labels
 
     def stop(self, now: bool) -> None:
         """End the running case, and begin no other."""
@@ -172,16 +172,13 @@ class _Events(EventLog):
 
 
 class _Listener(SilentListener):
-    """Keeps for the driver's listener what it cannot see from there."""
+    """Keeps for the driver's listener what it cannot see from there; an attempt has nothing else to say."""
 
-    def __init__(self, heard: list[tuple[str, str]]) -> None:
-        self._heard = heard
+    def __init__(self, labels: list[str]) -> None:
+        self._labels = labels
 
     def run_started(self, case: Case, label: str) -> None:
-        self._heard.append(("run_started", label))
-
-    def note(self, text: str) -> None:
-        self._heard.append(("note", text))
+        self._labels.append(label)
 
 
 def _moved_here(job: Job) -> Case:

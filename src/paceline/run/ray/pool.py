@@ -277,7 +277,7 @@ class _Attempt:
 
     def _follow(self, slot: Slot, call: Any, log: LiveLog) -> None:
         """Pass on what the case prints and what the user wants, until it has ended."""
-        pool, context, sent, give_up = self._pool, self._context, 0, float("inf")
+        pool, sent, give_up = self._pool, 0, float("inf")
         while not pool.is_ready(call):
             if pool.asked > sent:
                 sent = pool.asked
@@ -288,14 +288,11 @@ class _Attempt:
             question = pool.cluster.call(slot, "output", log.seen)
             if not pool.is_ready(question):
                 continue
-            chunks, heard = pool.cluster.get(question)
+            chunks, labels = pool.cluster.get(question)
             for path, chunk in chunks.items():
                 log.add(path, chunk)
-            for kind, text in heard:
-                if kind == "run_started":
-                    context.listener.run_started(self._case, text)
-                else:
-                    context.listener.note(context.redactor.text(text))
+            for label in labels:
+                self._context.listener.run_started(self._case, label)
 
     def _bring_home(self, slot: Slot, reply: Reply, entry_dir: Path) -> list[str]:
         """Put down what the case left; the names of what could not be."""
