@@ -147,7 +147,7 @@ def run_logged(
         printed = log.read_bytes()[start:].decode(errors="replace").splitlines()
         tail = " / ".join([line.strip() for line in printed if line.strip()][-_SHOWN_LINES:])
         raise BuildError(
-            f"{what}: {argv[0]} exited with {done.returncode}: {tail or 'it printed nothing'}; "
+            f"{what} failed: {argv[0]} exited with {done.returncode}: {tail or 'it printed nothing'}; "
             f"the whole log is in {log}"
         )
 
