@@ -39,7 +39,9 @@ def without_nulls(node: Node) -> Node:
     """The tree without the keys that are unset; nulls that are items of lists stay."""
     value = node.value
     if type(value) is dict:
-        return _kept_keys(node, value)
+        rest = {key: without_nulls(child) for key, child in value.items() if child.value is not None}
+        changed = len(rest) < len(value) or any(rest[key] is not child for key, child in value.items())
+        return node._replace(value=rest) if changed else node
     if type(value) is list:
         items = [without_nulls(item) for item in value if item.tag != UNSET]
         changed = len(items) < len(value) or any(map(is_not, items, value))
@@ -139,10 +141,3 @@ def _key_text(mapping: dict[str, Node], key: str) -> str | None:
     if node is None or node.value is None or isinstance(node.value, dict | list):
         return None
     return node.text
-
-
-def _kept_keys(node: Node, value: dict[str, Node]) -> Node:
-    kept = {key: without_nulls(child) for key, child in value.items() if child.value is not None}
-    if len(kept) == len(value) and all(kept[key] is child for key, child in value.items()):
-        return node
-    return node._replace(value=kept)

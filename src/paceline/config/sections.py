@@ -68,11 +68,7 @@ class NoRay(RayOptions):
     """What `ray: false` of an entry stands for: no cluster, also if there is one at the top level."""
 
 
-def _read_refusal(value: Any) -> Any:
-    return NoRay() if value is False else value
-
-
-EntryRay = Annotated[RayOptions, BeforeValidator(_read_refusal)]
+EntryRay = Annotated[RayOptions, BeforeValidator(lambda value: NoRay() if value is False else value)]
 
 
 class ResourcesOptions(Section):
@@ -120,11 +116,9 @@ class PoolOptions(Section):
     )
 
 
-def _read_kind(value: Any) -> Any:
-    return {"type": value} if isinstance(value, str) else value
-
-
-Pool = Annotated[PoolOptions, BeforeValidator(_read_kind)]
+Pool = Annotated[
+    PoolOptions, BeforeValidator(lambda value: {"type": value} if isinstance(value, str) else value)
+]
 
 
 class LimitsOptions(Section):

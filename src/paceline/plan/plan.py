@@ -11,7 +11,7 @@ from paceline.config.load import Loaded, collector_paused, config_error
 from paceline.config.paths import normalise
 from paceline.config.sinks import check_sinks, make_sinks
 from paceline.errors import Problem, SelectionError
-from paceline.model import Case, Plan, PoolSettings, Setting, Settings, SinkSpec
+from paceline.model import Case, Plan, PoolSettings, Setting, Settings
 from paceline.plan.cases import Built, CaseBuilder
 from paceline.plan.commands import SEARCH_PATH
 from paceline.plan.directories import NAMES, Directories, find_directories, find_results, viewer_url
@@ -230,7 +230,16 @@ def plan_json(plan: Plan, redactor: Redactor) -> dict[str, Any]:
         "directory": str(masked.directory),
         "setups": [_case_json(case, masked.directory, redactor) for case in masked.setups],
         "cases": [_case_json(case, masked.directory, redactor) for case in masked.cases],
-        "sinks": [_sink_json(sink) for sink in masked.sinks],
+        "sinks": [
+            {
+                "name": sink.name,
+                "type": sink.type,
+                "required": sink.required,
+                "options": dict(sink.options),
+                "blocked": sink.blocked,
+            }
+            for sink in masked.sinks
+        ],
         "warnings": list(masked.warnings),
         "errors": list(plan_errors(masked)),
     }
@@ -262,14 +271,4 @@ def _case_json(case: Case, directory: Path, redactor: Redactor) -> dict[str, Any
         "needs": list(case.needs),
         "fingerprint": case.fingerprint,
         "blocked": case.blocked,
-    }
-
-
-def _sink_json(sink: SinkSpec) -> dict[str, Any]:
-    return {
-        "name": sink.name,
-        "type": sink.type,
-        "required": sink.required,
-        "options": dict(sink.options),
-        "blocked": sink.blocked,
     }

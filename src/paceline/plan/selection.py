@@ -127,15 +127,14 @@ class _Index:
         more = f", … and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
         return f"there is: {', '.join(names[:_LISTED]) or 'no case at all'}{more}"
 
-    def _listing_of_tags(self) -> str:
-        return f"tags are {', '.join(sorted(self._tags))}" if self._tags else "no entry has tags"
-
     def _match(self, term: str, option: str) -> set[str]:
         if term in self._names:
             return {term}
         found = self._entries.get(term) or self._match_tag(term) or self._match_glob(term)
         if not found:
-            known = self._listing_of_tags() if term.startswith("tag:") else self.listing()
+            known = self.listing()
+            if term.startswith("tag:"):
+                known = f"tags are {', '.join(sorted(self._tags))}" if self._tags else "no entry has tags"
             raise SelectionError(f"{option} {term!r} matches no case{self._suggest(term)}; {known}")
         return found
 

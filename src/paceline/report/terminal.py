@@ -96,7 +96,10 @@ class PlainConsole:
     def case_finished(self, record: Record, entry_dir: Path) -> None:
         with self._lock:
             self._open_block(record.case.name, "Finished")
-            self._write([self._painted(record.status, outcome(record)), *_details(record, entry_dir)])
+            text = outcome(record)
+            if self._colour:
+                text = f"{_GREEN if record.status.ok else _RED}{text}{_RESET}"
+            self._write([f"\t\t{text}", *_details(record, entry_dir)])
             self._block = ""
 
     def note(self, text: str) -> None:
@@ -121,10 +124,6 @@ class PlainConsole:
         if self._block != name:
             self._write([f"\t{verb} {visible(name)}"])
         self._block = name
-
-    def _painted(self, status: Status, text: str) -> str:
-        colour = _GREEN if status.ok else _RED
-        return f"\t\t{colour}{text}{_RESET}" if self._colour else f"\t\t{text}"
 
     def _write(self, lines: Sequence[str]) -> None:
         if self.fault or not lines:

@@ -285,7 +285,7 @@ def _not_samples(values: list[Any]) -> str | None:
 
 def _read_tasks(results_path: Path, problems: list[str]) -> Tally:
     tally = Tally()
-    for name, reader in (("tasks.pkl", read_pickle), ("tasks.jsonl", _read_task_lines)):
+    for name, reader in (("tasks.pkl", read_pickle), ("tasks.jsonl", lambda file, _: read_lines(file))):
         try:
             with _opened(results_path / name, MAX_TASKS_BYTES) as (file, size):
                 found = reader(file, size)
@@ -299,10 +299,6 @@ def _read_tasks(results_path: Path, problems: list[str]) -> Tally:
             problems += [f"{name}: {note}" for note in found.notes()[:_MAX_PROBLEMS_A_FILE]]
             tally.merge(found)
     return tally
-
-
-def _read_task_lines(file: BinaryIO, size: int) -> Tally:
-    return read_lines(file)
 
 
 @contextmanager

@@ -289,7 +289,11 @@ def _answer(child: "subprocess.Popen[bytes]", bounds: Bounds) -> Tally:
 def serve(held: str, memory_bytes: str, cpu_s: str) -> None:
     """The other process: reads the pickle at its standard input, prints the tally as JSON."""
     _end_with_parent(int(held))
-    _bound(int(memory_bytes), int(cpu_s))
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_AS, (int(memory_bytes), int(memory_bytes)))
+    resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_s), int(cpu_s) + 1))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     # Millions of live objects and no garbage: looking for cycles would take most of the time.
     gc.disable()
     tally = Tally(_MAX_VISITS_APART)
@@ -317,14 +321,6 @@ def _end_with_parent(held: int) -> None:
     if select.select([held], [], [], 0)[0]:
         # It died before we asked.
         os._exit(1)
-
-
-def _bound(memory_bytes: int, cpu_s: int) -> None:
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def elements(value: Any) -> Sequence[Any] | None:

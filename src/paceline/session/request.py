@@ -5,13 +5,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paceline.config.load import Loaded, load
 from paceline.errors import SelectionError, SessionError
 from paceline.model import Plan, Report, Setting
-from paceline.plan import find_results_place, make_plan
+from paceline.plan import make_plan
 from paceline.record.remote.address import Location, place_of, split, working_dir
 from paceline.record.remote.session import session_names
 
@@ -116,11 +117,11 @@ def prepare(
     """What would run, with no side effect; `others` are the suite's own executors, if they are made already."""
     loaded = loaded or load_config(request)
     others = suite_executors(request, loaded) if others is None else others
-    results_dir, name = _place(request, request.results_dir or find_results_place(loaded))
+    parent, name = _named_session(request)
     plan = make_plan(
         loaded,
-        session=name,
-        results_dir=results_dir,
+        session=name or partial(_session_name, request),
+        results_dir=parent or request.results_dir,
         only=request.only,
         exclude=request.exclude,
         shard=request.shard,
@@ -134,27 +135,26 @@ def prepare(
     return plan if request.setups else replace(plan, setups=())
 
 
-def _place(request: Request, results: Location) -> tuple[Location, str]:
-    """Where the session lies, a directory or an object store, and what it is called."""
-    if not request.resumes:
-        return results, request.session_name or _default_name(working_dir(results))
-    asked = request.resume or request.session_name
-    if not asked:
-        names = session_names(results)
-        if not names:
-            raise SessionError(f"no session to resume in {results}: start one without --resume")
-        return results, names[0]
-    if os.sep not in asked and asked not in (os.curdir, os.pardir):
-        return results, asked
-    place = place_of(asked)
-    if isinstance(place, str):
-        return split(place)
-    path = Path(os.path.abspath(place))  # noqa: PTH100 - `..` is to be taken out, links are not
+def _named_session(request: Request) -> tuple[Location | None, str]:
+    """The session that a user names, and where it lies if that is said, too: `--resume` takes a path or an address."""
+    name = request.resume or request.session_name or ""
+    if not request.resumes or (os.sep not in name and name not in (os.curdir, os.pardir)):
+        return None, name
+    location = place_of(name)
+    if isinstance(location, str):
+        return split(location)
+    path = Path(os.path.abspath(location))  # noqa: PTH100 - `..` is to be taken out, links are not
     return path.parent, path.name
 
 
-def _default_name(results_dir: Path) -> str:
-    """A name by the time, with a number when two sessions begin in the same second."""
+def _session_name(request: Request, results: Location) -> str:
+    """The newest session to resume; else a name by the time, numbered when two begin in the same second."""
+    if request.resumes:
+        names = session_names(results)
+        if not names:
+            raise SessionError(f"no session to resume in {results}: start one without --resume")
+        return names[0]
+    results_dir = working_dir(results)
     name = f"nightly-run-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     candidates = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
     return next(candidate for candidate in candidates if not (results_dir / candidate).exists())
