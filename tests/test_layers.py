@@ -24,7 +24,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"plan", "run", "history", "judge", "report", "sinks", "curate"}),
     frozenset({"config"}),
     frozenset({"record", "metrics", "plugins"}),
-    frozenset({"model", "errors", "children"}),
+    frozenset({"model", "errors"}),
 )
 # `config` lies under `plan` alone: the others of its neighbours' layer see nothing of it. Evals read their own section.
 KNOWS_CONFIG = frozenset({"cli", "experiments", "session", "plan", "evals"})
