@@ -213,7 +213,7 @@ def find_program(argv: Sequence[str], cwd: str | None) -> str | None:
     name = argv[0] if argv else ""
     if "/" not in name or "\x00" in name or "\x00" in (cwd or ""):
         return None
-    path = str(Path(cwd or Path.cwd(), name))
+    path = os.path.join(cwd or os.getcwd(), name)  # noqa: PTH109, PTH118 - asked for each case, and Paths cost more
     return path if os.path.isfile(path) else None  # noqa: PTH113
 
 
