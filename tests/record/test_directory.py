@@ -87,7 +87,20 @@ class TestPrepare:
         artifacts = session_dir.prepare(case) / "artifacts"
         assert (artifacts / "pip-freeze.txt").samefile(session_dir.path / "packages.txt")
         assert session_dir.artifacts(case) == ("artifacts/conda-explicit.txt", "artifacts/pip-freeze.txt")
-        session_dir.link_packages(case)
+        session_dir.prepare(case)  # Again, with what is there moved aside.
+        assert (artifacts / "pip-freeze.txt").samefile(session_dir.path / "packages.txt")
+
+    def test_packages_are_copied_where_links_are_impossible(
+        self, session_dir: SessionDir, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(*_: object, **__: object) -> None:
+            raise OSError(18, "Invalid cross-device link")
+
+        monkeypatch.setattr(os, "link", refuse)
+        (session_dir.path / "packages.txt").write_text("click==8\n")
+        artifacts = session_dir.prepare(make_case()) / "artifacts"
+        assert (artifacts / "pip-freeze.txt").read_text() == "click==8\n"
+        assert not (artifacts / "conda-explicit.txt").exists()
 
     def test_a_command_that_is_not_told_of_its_directory_gets_no_scratch(
         self, session_dir: SessionDir

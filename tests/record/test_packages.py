@@ -1,5 +1,4 @@
 import json
-import os
 import platform
 import subprocess
 import sys
@@ -10,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.record.packages import conda_explicit, describe_python, installed, link_lists
+from paceline.record.packages import conda_explicit, describe_python, installed
 
 
 def installed_here() -> list[str]:
@@ -111,18 +110,6 @@ def test_conda_environments_are_read_without_conda(tmp_path: Path) -> None:
         """)
     assert conda_explicit({}) is None
     assert conda_explicit({"CONDA_PREFIX": str(tmp_path / "missing")}) is None
-
-
-def test_lists_are_copied_where_links_are_impossible(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(source: str, target: str) -> None:
-        raise OSError(18, "Invalid cross-device link")
-
-    monkeypatch.setattr(os, "link", refuse)
-    (tmp_path / "packages.txt").write_text("click==8\n")
-    (tmp_path / "entry").mkdir()
-    link_lists(tmp_path, tmp_path / "entry")
-    assert (tmp_path / "entry" / "pip-freeze.txt").read_text() == "click==8\n"
-    assert not (tmp_path / "entry" / "conda-explicit.txt").exists()
 
 
 def test_the_module_runs_by_itself(tmp_path: Path) -> None:

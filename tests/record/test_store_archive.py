@@ -208,8 +208,8 @@ def test_links_are_made_again(tmp_path: Path) -> None:
     make(tmp_path / "many", *(f"attempts/{label}/logs/stdouterr.log" for label in labels))
     make(tmp_path / "many", *(f"attempts/{label}/benchmark_results/metrics.json" for label in labels))
     for entry in ("one", "many"):
-        restore_links(tmp_path / entry)
-        restore_links(tmp_path / entry)
+        restore_links(tmp_path, entry)
+        restore_links(tmp_path, entry)
     assert (tmp_path / "one/stdouterr.log").readlink() == Path("logs/stdouterr.log")
     latest = Path("attempts/repeat-10")
     assert (tmp_path / "many/stdouterr.log").readlink() == latest / "logs/stdouterr.log"

@@ -9,11 +9,20 @@ import click
 
 from paceline.cli.completion import complete_session, complete_session_case
 from paceline.cli.output import flush, write_bytes, write_json, write_lines
-from paceline.cli.stored import StoredSession, files_of, find_session, read_session, results_dir_option
+from paceline.cli.stored import (
+    StoredSession,
+    configured_artifacts_dir,
+    files_of,
+    find_session,
+    read_session,
+    results_dir_option,
+)
 from paceline.errors import SessionError
 from paceline.model import Record
+from paceline.record import below
 from paceline.record.codec import to_json
 from paceline.record.directory import SessionDir
+from paceline.record.layout import LOGS, entry_name, last_run
 from paceline.report.format import aligned, duration, measured, visible
 from paceline.report.markdown import TAIL_LINES, output_tail
 from paceline.report.table import complaints
@@ -66,10 +75,12 @@ def _show_case(session: StoredSession, name: str, *, as_json: bool) -> None:
     if as_json:
         write_json(to_json(record))
     else:
-        write_lines(_case_lines(record, directory.entry_dir(case)))
+        if below.is_link(session.path, f"{last_run(session.path, entry_name(case))}/{LOGS}"):
+            directory = SessionDir.open(session.path, configured_artifacts_dir())
+        write_lines(_case_lines(record, directory))
 
 
-def _case_lines(record: Record, entry_dir: Path) -> Iterator[str]:
+def _case_lines(record: Record, directory: SessionDir) -> Iterator[str]:
     """How a case ended, what was measured, the end of its output; harmless to print."""
     yield visible(record.case.name)
     facts = {
@@ -85,5 +96,5 @@ def _case_lines(record: Record, entry_dir: Path) -> Iterator[str]:
     yield from (f"    warning: {visible(warning)}" for warning in record.warnings)
     metrics = [f"    {measured(name, value)}" for name, value in sorted(record.metrics.items())]
     yield from ("", "Metrics", *metrics) if metrics else ()
-    lines = output_tail(entry_dir, TAIL_LINES)
+    lines = output_tail(directory, record.case, TAIL_LINES)
     yield from ("", "The last lines of its output", *(f"    {line}" for line in lines)) if lines else ()

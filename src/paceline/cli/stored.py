@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,9 @@ import click
 
 from paceline.cli.inputs import DEFAULT_CONFIG, ResultsDir
 from paceline.cli.output import log_once
-from paceline.errors import SessionError
+from paceline.errors import PacelineError, SessionError
 from paceline.model import Case, CaseKind, Finding, Plan, Report, Status
-from paceline.record import codec
+from paceline.record import below, codec
 from paceline.record.directory import SessionDir
 from paceline.record.layout import is_session
 from paceline.record.remote.address import Location, place_of
@@ -70,6 +70,18 @@ def find_results_place(given: Location | None) -> Location:
     from paceline.plan import find_results_place as results_place_of
 
     return results_place_of(load([Path(DEFAULT_CONFIG)]))
+
+
+def configured_artifacts_dir() -> Path | None:
+    """The `artifacts_dir` of the suite here; what a session says of it may be somebody else's word."""
+    if not Path(DEFAULT_CONFIG).is_file():
+        return None
+    from paceline.config.load import load
+    from paceline.plan.directories import find_artifacts_dir
+
+    with suppress(PacelineError):
+        return find_artifacts_dir(load([Path(DEFAULT_CONFIG)]))
+    return None
 
 
 def find_session(given: str | None, results_dir: Location | None) -> Location:
@@ -140,7 +152,8 @@ def _findings(path: Path) -> Iterator[Finding]:
     """What the session's own report says was found; the history may know better by now."""
     try:
         # The last part of the file, after records that may be many.
-        last = (path / "report.json").read_bytes().rpartition(b'\n"findings": ')[2].rpartition(b"}")[0]
+        whole = below.read(path, "report.json", codec.MAX_RECORD_BYTES)
+        last = whole.rpartition(b'\n"findings": ')[2].rpartition(b"}")[0]
         found: Any = codec.load(last)
     except (OSError, ValueError):
         return
@@ -151,7 +164,7 @@ def _findings(path: Path) -> Iterator[Finding]:
 def _planned_cases(path: Path) -> Iterator[Case]:
     """The names in the plan, in its order; none where the plan was not written."""
     try:
-        plan: Any = codec.load((path / "plan.json").read_bytes())
+        plan: Any = codec.load(below.read(path, "plan.json", codec.MAX_RECORD_BYTES))
     except (OSError, ValueError):
         return
     kinds: tuple[tuple[str, CaseKind], ...] = (("setups", "data_setup"), ("cases", "entry"))

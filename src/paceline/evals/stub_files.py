@@ -20,9 +20,10 @@ from typing import Any
 
 from paceline.evals.interfaces import EvalError, Prediction, Sample
 from paceline.evals.keys import SPEC
+from paceline.record.below import write_all
 from paceline.record.codec import dump, dump_plain, load, revive
 from paceline.record.events import utc_now
-from paceline.record.files import JsonLines, append_line, read_lines, write_all, write_atomic
+from paceline.record.files import JsonLines, append_line, read_lines, write_atomic
 
 PREDICTIONS, RAW, METRICS, DONE, ATTEMPTS = (
     "predictions.jsonl",

@@ -100,6 +100,14 @@ def find_results_place(loaded: Loaded, environ: Mapping[str, str] | None = None)
     return place
 
 
+def find_artifacts_dir(loaded: Loaded) -> Path | None:
+    """The directory in which the configuration has logs and scratch data kept; None for that of the session."""
+    problems: list[Problem] = []
+    expansion = Expansion(loaded, os.environ, {})
+    results = find_results(expansion, None, problems)
+    return None if problems else find_directories(expansion, "", results, problems).artifacts_dir
+
+
 def find_results_dir(loaded: Loaded, environ: Mapping[str, str] | None = None) -> Path:
     """The directory of this machine in which the configuration has sessions run."""
     return working_dir(find_results_place(loaded, environ))

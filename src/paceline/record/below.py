@@ -7,6 +7,7 @@ so that a link on the way leads nowhere. Sizes, counts and depths have bounds. `
 import errno
 import itertools
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -24,6 +25,7 @@ MAX_DEPTH = 32
 # A process id alone does not tell two runners apart: containers that share a disk often have the same.
 RUNNER = secrets.token_hex(8)
 _TEMPORARY = ".tmp-"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _counter = itertools.count()
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -44,10 +46,10 @@ class Entry(NamedTuple):
 
 
 def check_name(root: Path | str, name: str) -> list[str]:
-    """The parts of a name; Refused unless it leads to something below, and each part is one that can be shown."""
+    """The parts of a name; Refused unless it leads to something below, and a terminal obeys nothing in it."""
     parts = name.split("/")
     for part in parts:
-        if part in ("", ".", "..") or not part.isprintable() or len(part) > 255:
+        if part in ("", ".", "..") or len(part) > 255 or _CONTROL.search(part):
             raise Refused(root, name, "it is not the name of a file below")
     if len(parts) > MAX_DEPTH:
         raise Refused(root, name, "it is too deep")
@@ -146,8 +148,13 @@ def is_dir(root: Path | str, name: str) -> bool:
     return found is not None and stat.S_ISDIR(found.st_mode)
 
 
+def is_link(root: Path | str, name: str) -> bool:
+    found = status(root, name)
+    return found is not None and stat.S_ISLNK(found.st_mode)
+
+
 def names(root: Path | str, name: str = "") -> list[str]:
-    """What a directory holds, sorted, without names that cannot be shown; nothing if it is not there or a link."""
+    """What a directory holds, sorted, without names that a terminal obeys; nothing if it is not there or a link."""
     try:
         if name:
             with _parent(root, name) as (parent, last):
@@ -163,7 +170,7 @@ def names(root: Path | str, name: str = "") -> list[str]:
         os.close(fd)
     if len(found) > MAX_NAMES:
         raise Refused(root, name or ".", f"it holds more than {MAX_NAMES:,} names")
-    return sorted(each for each in found if each.isprintable())
+    return sorted(each for each in found if not _CONTROL.search(each))
 
 
 def walk(root: Path | str, name: str = "", *, most: int = MAX_NAMES) -> Iterator[Entry]:
@@ -271,6 +278,20 @@ def link(root: Path | str, name: str, target: str) -> None:
                 raise Refused(root, name, "something that is not a link is in the way") from None
             os.unlink(last, dir_fd=fd)
             os.symlink(target, last, dir_fd=fd)
+
+
+def hard_link(root: Path | str, source: str, target: str) -> None:
+    """Give a file a second name, as a copy where the disk has no such links; nothing if there is no such file."""
+    with suppress(FileExistsError, FileNotFoundError), _parent(root, source) as (here, old):
+        with _parent(root, target, make=True) as (there, new):
+            try:
+                os.link(old, new, src_dir_fd=here, dst_dir_fd=there, follow_symlinks=False)
+                return
+            except (FileExistsError, FileNotFoundError):
+                return
+            except OSError:  # No hard links here, or too many of them.
+                pass
+        write(root, target, read(root, source), durable=False)
 
 
 def remove(root: Path | str, name: str) -> None:

@@ -23,6 +23,7 @@ import orjson
 
 from paceline.errors import PacelineError
 from paceline.model import RECORD_SCHEMA, Case, Check, Record, Scalar, Status
+from paceline.record import below
 from paceline.record.redact import Redactor
 
 T = TypeVar("T")
@@ -30,6 +31,7 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 _NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+MAX_RECORD_BYTES = 256 << 20
 _MAX_DEPTH = 100
 _MAX_INT_BITS = 10_000  # Python refuses to print integers of more than 4,300 digits.
 _BIG_INT = re.compile(rb"\d{19}")
@@ -315,16 +317,17 @@ def from_json(data: Any) -> Record:
     return decode(Record, data)
 
 
-def read_record(path: Path) -> Record | None:
-    """The record in a file; None if there is none, or (logged) none that can be read."""
+def read_record(path: Path, root: Path | None = None) -> Record | None:
+    """The record in a file; None if there is none, or (logged) none that can be read. No link below `root` counts."""
+    root = root or path.parent
     try:
-        return from_json(load(path.read_bytes()))
+        return from_json(load(below.read(root, str(path.relative_to(root)), MAX_RECORD_BYTES)))
     except FileNotFoundError:
         return None
     except NewerSchema as error:
         raise NewerSchema(f"{path}: {error}") from error
     except (OSError, ValueError, PacelineError, RecursionError) as error:
-        log.warning("%s cannot be read and counts as missing: %s", path, error)
+        log.warning("%s cannot be read and counts as missing: %s", ascii(str(path)), error)
         return None
 
 

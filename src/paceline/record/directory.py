@@ -1,21 +1,20 @@
 """The directory of a session: made, filled case by case, and read back."""
 
 import logging
-import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Self, overload
 
 from paceline.errors import SessionError
 from paceline.model import Case, Plan, Record
-from paceline.record import codec, layout
-from paceline.record.files import append_line, is_temporary, remove_temporary_files, write_atomic
+from paceline.record import below, codec, layout
+from paceline.record.files import append_line
 from paceline.record.layout import ARTIFACTS, ATTEMPTS, LOGS, OUTPUT, RECORD, RESULTS, SCRATCH
 from paceline.record.lock import SessionLock
 from paceline.record.masking import mask_record, mask_result
-from paceline.record.packages import link_lists
+from paceline.record.packages import CONDA, PACKAGES
 from paceline.record.redact import Redactor
 
 log = logging.getLogger(__name__)
@@ -29,16 +28,20 @@ DURABLE_FROM_S = 1.0
 
 
 class SessionDir:
-    """A session's directory, and what is kept for each of its cases."""
+    """A session's directory, and what is kept for each of its cases.
+
+    Others may have made it, so that links in it are never followed: those that we make (the latest output, and what
+    lies under `artifacts_dir`) are for people, and where they lead is computed.
+    """
 
     def __init__(
         self, path: Path, artifacts_dir: Path | None = None, redactor: Redactor | None = None
     ) -> None:
         self.path = path
-        self._artifacts = artifacts_dir / path.name if artifacts_dir else None
+        self._artifacts = artifacts_dir
         self._redactor = redactor or Redactor()
         self._lock = SessionLock(path)
-        self._last_entry: tuple[Case | None, Path] = (None, path)
+        self._last_entry: tuple[Case | None, str] = (None, "")
 
     @classmethod
     def create(cls, plan: Plan, redactor: Redactor | None = None) -> Self:
@@ -61,7 +64,7 @@ class SessionDir:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.mkdir()
-            (path / layout.LOCK).touch()  # By it a directory is known as a session.
+            below.write(path, layout.LOCK, b"", durable=False)  # By it a directory is known as a session.
         except FileExistsError:
             if not path.is_dir():
                 why = f"cannot create the session directory {path}: a file of that name is in the way"
@@ -82,23 +85,26 @@ class SessionDir:
     def lock(self) -> None:
         """Keep other runners out of this session for as long as this process lives."""
         if self._lock.take():
-            remove_temporary_files(self.path)
+            below.remove_temporary_files(self.path)
 
     def unlock(self) -> None:
         """Let others in, and leave a lock file that says all ended well."""
         self._lock.release()
 
     def entry_dir(self, case: Case) -> Path:
-        known, path = self._last_entry  # asked a dozen times for each case in turn
+        return self.path / self._name(case)
+
+    def _name(self, case: Case) -> str:
+        known, name = self._last_entry  # asked a dozen times for each case in turn
         if known is not case:
-            path = layout.entry_path(self.path, case)
-            self._last_entry = (case, path)
-        return path
+            name = layout.entry_name(case)
+            self._last_entry = (case, name)
+        return name
 
     def prepare(self, case: Case) -> Path:
         """Make a case's directories for a new attempt; what an earlier attempt left is moved aside."""
-        entry = self.entry_dir(case)
-        if not _make_dir(entry) and self._current_attempt(entry):
+        entry = self._name(case)
+        if not below.make_dir(self.path, entry) and self._current_attempt(entry):
             self.move_aside(case)
         directories = [ARTIFACTS]
         if case.runs == 1:
@@ -107,103 +113,121 @@ class SessionDir:
             directories += (LOGS, layout.RAY_CLUSTER)
         self._make_dirs(entry, dict.fromkeys(directories))
         if case.runs == 1:
-            _link_to(entry / OUTPUT, f"{LOGS}/{OUTPUT}")
-        self.link_packages(case)
-        return entry
+            below.link(self.path, f"{entry}/{OUTPUT}", f"{LOGS}/{OUTPUT}")
+        for name, copy in ((PACKAGES, "pip-freeze.txt"), (CONDA, CONDA)):
+            below.hard_link(self.path, name, f"{entry}/{ARTIFACTS}/{copy}")
+        return self.path / entry
 
     def run_dir(self, case: Case, label: str | None = None) -> Path:
         """The directory of one run of a prepared case: the entry's own, or `attempts/<label>` of several."""
-        entry = self.entry_dir(case)
+        entry = self._name(case)
         if label is None:
-            return entry
-        directory = entry / ATTEMPTS / label
+            return self.path / entry
+        directory = f"{entry}/{ATTEMPTS}/{label}"
         self._make_dirs(directory, layout.run_dirs(case))
-        _link_to(directory / OUTPUT, f"{LOGS}/{OUTPUT}")
-        _link_to(entry / OUTPUT, f"{ATTEMPTS}/{label}/{LOGS}/{OUTPUT}")
-        _link_to(entry / layout.BENCHMARK_RESULTS, f"{ATTEMPTS}/{label}/{layout.BENCHMARK_RESULTS}")
-        return directory
+        results = layout.BENCHMARK_RESULTS
+        below.link(self.path, f"{directory}/{OUTPUT}", f"{LOGS}/{OUTPUT}")
+        below.link(self.path, f"{entry}/{OUTPUT}", f"{ATTEMPTS}/{label}/{LOGS}/{OUTPUT}")
+        below.link(self.path, f"{entry}/{results}", f"{ATTEMPTS}/{label}/{results}")
+        return self.path / directory
 
-    def _make_dirs(self, directory: Path, names: Iterable[str]) -> None:
-        _make_dir(directory)
+    def _make_dirs(self, directory: str, names: Iterable[str]) -> None:
+        below.make_dir(self.path, directory)
         for name in names:
             if self._artifacts and name in _ELSEWHERE:
-                target = self._elsewhere(directory) / name
-                _make_dir(target)
-                _link_to(directory / name, str(target.absolute()))
+                self._artifacts.mkdir(parents=True, exist_ok=True)
+                below.make_dir(*self._location(f"{directory}/{name}"))
+                self._link_elsewhere(f"{directory}/{name}")
             else:
-                _make_dir(directory / name)
+                below.make_dir(self.path, f"{directory}/{name}")
 
-    def _elsewhere(self, directory: Path) -> Path:
-        """The directory under `artifacts_dir` that belongs to one of ours."""
-        return (self._artifacts or self.path) / directory.relative_to(self.path)
+    def _link_elsewhere(self, name: str) -> None:
+        """Let a directory of ours show what `artifacts_dir` has under its name."""
+        root, target = self._location(name)
+        below.link(self.path, name, str(root.absolute() / target))
 
-    def link_packages(self, case: Case) -> None:
-        """Give an entry the session's list of packages, as a hard link where the disk has them."""
-        link_lists(self.path, self.entry_dir(case) / ARTIFACTS)
+    def _location(self, directory: str) -> tuple[Path, str]:
+        """The root and the name below it where one of a run's directories lies: ours, or `artifacts_dir`."""
+        if self._artifacts and directory.rpartition("/")[2] in _ELSEWHERE:
+            return self._artifacts, f"{self.path.name}/{directory}"
+        return self.path, directory
 
     def artifacts(self, case: Case) -> tuple[str, ...]:
         """The files worth keeping with a record, relative to the entry's directory."""
-        entry = self.entry_dir(case)
-        directories = (LOGS, *(f"{ATTEMPTS}/{label}/{LOGS}" for label in layout.run_labels(entry)), ARTIFACTS)
-        listed = [f"{name}/{file}" for name in directories for file in sorted(layout.names_in(entry / name))]
-        return (*listed, *(name for name in ("resources.csv", "gpustats.csv") if (entry / name).exists()))
+        entry = self._name(case)
+        labels = layout.run_labels(self.path, entry)
+        directories = (LOGS, *(f"{ATTEMPTS}/{label}/{LOGS}" for label in labels), ARTIFACTS)
+        names = [f"{entry}/{name}" for name in directories]
+        listed = [f"{name}/{file}" for name in names for file in below.names(*self._location(name))]
+        tables = [f"{entry}/{name}" for name in ("resources.csv", "gpustats.csv")]
+        listed += [name for name in tables if below.is_file(self.path, name)]
+        return tuple(name.removeprefix(f"{entry}/") for name in listed)
+
+    def output_tail(self, case: Case, limit: int) -> bytes:
+        """The last bytes that a case's latest run printed; OSError where there is no log."""
+        entry = self._name(case)
+        root, logs = self._location(f"{layout.last_run(self.path, entry)}/{LOGS}")
+        try:
+            return below.read_end(root, f"{logs}/{OUTPUT}", limit)
+        except FileNotFoundError:  # A stub of evals has its output in the entry itself.
+            return below.read_end(self.path, f"{entry}/{OUTPUT}", limit)
 
     def clean(self, case: Case) -> None:
         """Remove the scratch directories of a case that asked for it; one that resists is left and logged."""
         if not case.delete_scratch:
             return
-        entry = self.entry_dir(case)
-        if SCRATCH in layout.run_dirs(case):
-            for directory in (entry, *(entry / ATTEMPTS / label for label in layout.run_labels(entry))):
-                _remove_tree(directory / SCRATCH)
+        entry = self._name(case)
+        if SCRATCH not in layout.run_dirs(case):
+            return
+        labels = layout.run_labels(self.path, entry)
+        for directory in (entry, *(f"{entry}/{ATTEMPTS}/{label}" for label in labels)):
+            name = f"{directory}/{SCRATCH}"
+            for root, inner in {self._location(name), (self.path, name)}:
+                if not below.remove_tree(root, inner):
+                    log.warning("%s could not be removed completely", root / inner)
 
     def next_attempt(self, case: Case) -> int:
         """The number of the next attempt at a case: one more than any there has been."""
-        entry = self.entry_dir(case)
-        return max(layout.last_moved(entry), self._current_attempt(entry)) + 1
+        entry = self._name(case)
+        return max(layout.last_moved(self.path, entry), self._current_attempt(entry)) + 1
 
-    def _current_attempt(self, entry: Path) -> int:
+    def _current_attempt(self, entry: str) -> int:
         """The number of the attempt whose files are in the entry's directory itself; 0 if there is none."""
-        names = [name for name in layout.names_in(entry) if name not in _STAYS]
-        if not names and not layout.run_labels(entry):
+        names = [name for name in below.names(self.path, entry) if name not in _STAYS]
+        if not names and not layout.run_labels(self.path, entry):
             return 0
-        record = codec.read_record(entry / RECORD) if RECORD in names else None
-        return record.attempt if record else layout.last_moved(entry) + 1
+        record = self._read(entry) if RECORD in names else None
+        return record.attempt if record else layout.last_moved(self.path, entry) + 1
 
     def move_aside(self, case: Case, number: int | None = None) -> Path | None:
         """Move what an attempt left into `attempts/attempt-N`; never into one that is there."""
-        entry = self.entry_dir(case)
+        entry = self._name(case)
         number = max(number or self._current_attempt(entry), 1)
-        while (entry / ATTEMPTS / f"attempt-{number}").exists():
-            number += 1
-        labels = layout.run_labels(entry)
-        names = [name for name in layout.names_in(entry) if name not in _STAYS]
+        labels = layout.run_labels(self.path, entry)
+        names = [name for name in below.names(self.path, entry) if name not in _STAYS]
         if not names and not labels:
             return None
-        target = entry / ATTEMPTS / f"attempt-{number}"
-        target.mkdir(parents=True)
+        while not below.make_dir(self.path, target := f"{entry}/{ATTEMPTS}/attempt-{number}"):
+            number += 1
         # The record goes first: a crash on the way must leave no record whose logs are gone.
         for name in sorted(names, key=lambda name: name != RECORD):
-            self._move(entry / name, target / name)
+            self._move(f"{entry}/{name}", f"{target}/{name}")
         for label in labels:
-            _make_dir(target / ATTEMPTS)
-            self._move(entry / ATTEMPTS / label, target / ATTEMPTS / label)
-        return target
+            self._move(f"{entry}/{ATTEMPTS}/{label}", f"{target}/{ATTEMPTS}/{label}")
+        return self.path / target
 
-    def _move(self, source: Path, target: Path) -> None:
+    def _move(self, source: str, target: str) -> None:
         """Rename one of an attempt's files or directories; links into `artifacts_dir` move with what they show."""
-        if is_temporary(source.name):
-            source.unlink(missing_ok=True)
+        if below.is_temporary(source.rpartition("/")[2]):
+            below.remove(self.path, source)
             return
-        source.rename(target)
+        below.rename(self.path, source, target)
         if self._artifacts:
-            moved = self._elsewhere(target)
-            moved.parent.mkdir(parents=True, exist_ok=True)
             with suppress(FileNotFoundError):  # Not kept there, or scratch that was cleaned.
-                self._elsewhere(source).rename(moved)
-            for link in (target, *(target / name for name in _ELSEWHERE)):
-                if link.is_symlink() and link.name in _ELSEWHERE:
-                    _link_to(link, str(self._elsewhere(link).absolute()))
+                below.rename(self._artifacts, f"{self.path.name}/{source}", f"{self.path.name}/{target}")
+            for name in (target, *(f"{target}/{name}" for name in _ELSEWHERE)):
+                if name.rpartition("/")[2] in _ELSEWHERE and below.is_link(self.path, name):
+                    self._link_elsewhere(name)
 
     def write_record(self, record: Record, tasks: Iterable[Any] | None = None) -> Record:
         """Write a case's record, and its line with what is known of its `tasks`; the record without secrets.
@@ -211,28 +235,34 @@ class SessionDir:
         An earlier attempt's record is moved aside with its files.
         """
         record = mask_record(record, self._redactor)
-        entry = self.entry_dir(record.case)
-        if not _make_dir(entry):
-            earlier = codec.read_record(entry / RECORD)
+        entry = self._name(record.case)
+        if not below.make_dir(self.path, entry):
+            earlier = self._read(entry)
             if earlier is not None and earlier.attempt != record.attempt:
                 self.move_aside(record.case, earlier.attempt)
         data = codec.dump_plain(codec.to_json(record), pretty=True)
-        write_atomic(entry / RECORD, data, durable=record.exec_time_s >= DURABLE_FROM_S)
+        below.write(self.path, f"{entry}/{RECORD}", data, durable=record.exec_time_s >= DURABLE_FROM_S)
         if tasks is not None:
-            self.append_result_line(record.case, codec.result_data(record, entry, tasks))
+            self.append_result_line(record.case, codec.result_data(record, self.path / entry, tasks))
         return record
 
     def read_record(self, case: Case) -> Record | None:
         """A case's record; None if there is none, or (logged) none that can be read."""
-        return codec.read_record(self.entry_dir(case) / RECORD)
+        return self._read(self._name(case))
+
+    def _read(self, entry: str) -> Record | None:
+        return codec.read_record(self.path / entry / RECORD, self.path)
+
+    def has_record(self, case: Case) -> bool:
+        return below.is_file(self.path, f"{self._name(case)}/{RECORD}")
 
     def stored_records(self) -> Iterator[tuple[Path, Record]]:
         """All records that are on disk, each with its entry's directory, whatever the plan is now."""
-        for pattern in (f"{layout.DATA_SETUP}/*/{RECORD}", f"*/{RECORD}"):
-            for file in sorted(self.path.glob(pattern)):
-                record = codec.read_record(file)
-                if record is not None:
-                    yield file.parent, record
+        setups = [f"{layout.DATA_SETUP}/{name}" for name in below.names(self.path, layout.DATA_SETUP)]
+        for entry in (*setups, *below.names(self.path)):
+            record = self._read(entry) if below.is_dir(self.path, entry) else None
+            if record is not None:
+                yield self.path / entry, record
 
     def records(self, cases: Iterable[Case]) -> "RecordFiles":
         """The records of these cases that are on disk, read one by one whenever they are asked for."""
@@ -240,7 +270,8 @@ class SessionDir:
 
     def append_result_line(self, case: Case, data: Mapping[str, Any]) -> None:
         """Add an attempt's line to `results.jsonl`."""
-        append_line(self.entry_dir(case) / RESULTS, mask_result(codec.plain(data), self._redactor))
+        name = f"{self._name(case)}/{RESULTS}"
+        append_line(self.path / name, mask_result(codec.plain(data), self._redactor), root=self.path)
 
 
 class RecordFiles(Sequence[Record]):
@@ -248,7 +279,7 @@ class RecordFiles(Sequence[Record]):
 
     def __init__(self, directory: SessionDir, cases: Iterable[Case]) -> None:
         self._directory = directory
-        self._cases = [case for case in cases if os.path.exists(directory.entry_dir(case) / RECORD)]  # noqa: PTH110
+        self._cases = [case for case in cases if directory.has_record(case)]
 
     def __len__(self) -> int:
         return len(self._cases)
@@ -273,57 +304,26 @@ class RecordFiles(Sequence[Record]):
 
 def sessions(results_dir: Path) -> list[Path]:
     """The sessions of a results directory, the one started or resumed last first."""
-    found = [path for name in layout.names_in(results_dir) if layout.is_session(path := results_dir / name)]
-    return sorted(found, key=lambda path: (_last_started(path), path.name), reverse=True)
+    times: dict[str, float] = {}
+    for name in below.names(results_dir):
+        marks = (below.status(results_dir, f"{name}/{mark}") for mark in (layout.LOCK, "plan.json"))
+        mark = next((one for one in marks if one and S_ISREG(one.st_mode)), None)
+        if mark is not None:
+            times[name] = mark.st_mtime
+    return [results_dir / name for name in sorted(times, key=lambda name: (times[name], name), reverse=True)]
 
 
-def _last_started(session_dir: Path) -> float:
-    for name in (layout.LOCK, "plan.json"):
-        with suppress(OSError):
-            return (session_dir / name).stat().st_mtime
-    return 0.0
-
-
-def _make_dir(path: Path) -> bool:
-    """Make a directory and, if need be, its parents; whether it is new."""
-    try:
-        os.mkdir(path)  # noqa: PTH102 - mostly the parent is there, and this is the cheapest way to know
-    except FileExistsError:
-        return False
-    except FileNotFoundError:
-        path.mkdir(parents=True, exist_ok=True)
-    return True
-
-
-def restore_links(entry: Path) -> None:
+def restore_links(session_dir: Path, entry: str) -> None:
     """Make the links again that a case's directory has to its latest run, where they are not there."""
-    label = layout.last_run_label(entry)
-    latest = f"{ATTEMPTS}/{label}/" if label else ""
-    targets = {OUTPUT: f"{latest}{LOGS}/{OUTPUT}"}
+    latest = layout.last_run(session_dir, entry).removeprefix(entry).lstrip("/")
+    targets = {OUTPUT: f"{LOGS}/{OUTPUT}"}
     if latest:
-        targets[layout.BENCHMARK_RESULTS] = f"{latest}{layout.BENCHMARK_RESULTS}"
+        targets = {OUTPUT: f"{latest}/{LOGS}/{OUTPUT}"}
+        targets[layout.BENCHMARK_RESULTS] = f"{latest}/{layout.BENCHMARK_RESULTS}"
     for name, target in targets.items():
-        if (entry / target).exists() and not os.path.lexists(entry / name):
-            (entry / name).symlink_to(target)
-
-
-def _link_to(link: Path, target: str) -> None:
-    """Make a symbolic link, or let one that is there lead elsewhere."""
-    try:
-        link.symlink_to(target)
-    except FileExistsError:
-        link.unlink()
-        link.symlink_to(target)
-
-
-def _remove_tree(path: Path) -> None:
-    if path.is_symlink():
-        shutil.rmtree(path.resolve(), ignore_errors=True)
-        path.unlink(missing_ok=True)
-    else:
-        shutil.rmtree(path, ignore_errors=True)
-    if path.exists():
-        log.warning("%s could not be removed completely", path)
+        is_there = below.status(session_dir, f"{entry}/{target}") is not None
+        if is_there and below.status(session_dir, f"{entry}/{name}") is None:
+            below.link(session_dir, f"{entry}/{name}", target)
 
 
 def is_kept(record: Record | None, case: Case, *, rerun_failed: bool) -> bool:

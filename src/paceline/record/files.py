@@ -1,79 +1,40 @@
 """Files that survive a crash: written whole or not at all, or line by line; and a reserve for a full disk."""
 
 import contextlib
-import itertools
 import os
-import secrets
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Self
 
+from paceline.record import below
+from paceline.record.below import write_all
 from paceline.record.codec import dump, load
-from paceline.record.layout import RESERVE, names_in
-
-# A process id alone does not tell two runners apart: containers that share a disk often have the same.
-RUNNER = secrets.token_hex(8)
-_PREFIX = ".tmp-"
-_counter = itertools.count()
+from paceline.record.layout import RESERVE
 
 
 def write_atomic(path: Path, data: bytes | Iterable[bytes], *, durable: bool = True) -> None:
-    """Write a whole file or nothing; readers see the old one or the new one."""
-    with open_atomic(path, durable=durable) as write:
-        for part in (data,) if isinstance(data, bytes) else data:
-            write(part)
-
-
-@contextmanager
-def open_atomic(path: Path, *, durable: bool = True) -> Iterator[Callable[[bytes], None]]:
-    """The same for a file that is written piece by piece, each by a call of what this hands out."""
-    temporary = f"{path.parent}/{_PREFIX}{RUNNER}-{os.getpid()}-{next(_counter)}"
-    try:
-        with open(temporary, "xb", buffering=0) as file:  # noqa: PTH123
-            yield partial(write_all, file.fileno())
-            if durable:
-                os.fsync(file.fileno())
-        os.replace(temporary, path)  # noqa: PTH105 - a Path object more would cost as much as the call
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)  # noqa: PTH108
-        raise
-
-
-def write_all(fd: int, data: bytes) -> None:
-    """Write all of it, by as many system calls as it takes."""
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
-def is_temporary(name: str) -> bool:
-    """Whether a file of this name was being written when its runner was killed."""
-    return name.startswith(_PREFIX)
-
-
-def remove_temporary_files(directory: Path) -> None:
-    for name in names_in(directory):
-        if is_temporary(name):
-            (directory / name).unlink(missing_ok=True)
+    """Write a whole file or nothing into a directory of ours; readers see the old one or the new one."""
+    below.write(path.parent, path.name, data, durable=durable)
 
 
 RESERVE_BYTES = 1 << 20
+MAX_LINE_BYTES = 64 << 20
 
 
 class Reserve:
     """A file that is there only to be removed when space runs out."""
 
     def __init__(self, directory: Path) -> None:
-        self._path = directory / RESERVE
+        self._directory = directory
 
     def hold(self) -> bool:
         """Take the space; False when the disk does not have it."""
         try:
-            with self._path.open("wb") as file:
-                os.posix_fallocate(file.fileno(), 0, RESERVE_BYTES)
+            fd = below.open_below(self._directory, RESERVE, os.O_WRONLY | os.O_CREAT)
+            try:
+                os.posix_fallocate(fd, 0, RESERVE_BYTES)
+            finally:
+                os.close(fd)
         except OSError:
             self.release()
             return False
@@ -81,7 +42,7 @@ class Reserve:
 
     def release(self) -> None:
         with contextlib.suppress(OSError):
-            self._path.unlink(missing_ok=True)
+            below.remove(self._directory, RESERVE)
 
 
 class JsonLines:
@@ -91,8 +52,17 @@ class JsonLines:
     `cut` removes it, for files of which every line must be readable.
     """
 
-    def __init__(self, path: Path, *, durable: bool = False, cut: bool = False, mode: int = 0o666) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        root: Path | None = None,
+        durable: bool = False,
+        cut: bool = False,
+        mode: int = 0o666,
+    ) -> None:
         self.path = path
+        self._root = root or path.parent
         self._durable = durable
         self._cut = cut
         self._mode = mode
@@ -112,13 +82,12 @@ class JsonLines:
     def open(self) -> int:
         """Open and repair the file now; its descriptor, for a lock."""
         if self._fd is None:
-            self._fd = os.open(
-                self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, self._mode
-            )
+            name = str(self.path.relative_to(self._root))
+            self._fd = below.open_below(self._root, name, os.O_RDWR | os.O_CREAT | os.O_APPEND, self._mode)
             size = os.fstat(self._fd).st_size
             if size and os.pread(self._fd, 1, size - 1) != b"\n":
                 if self._cut:
-                    os.ftruncate(self._fd, self.path.read_bytes().rfind(b"\n") + 1)
+                    os.ftruncate(self._fd, below.read(self._root, name, size).rfind(b"\n") + 1)
                 else:
                     os.write(self._fd, b"\n")
         return self._fd
@@ -139,20 +108,22 @@ class JsonLines:
         self.close()
 
 
-def append_line(path: Path, value: Any, *, mode: int = 0o666) -> None:
+def append_line(path: Path, value: Any, *, root: Path | None = None, mode: int = 0o666) -> None:
     """Add one line to a file that is not kept open."""
-    with JsonLines(path, mode=mode) as log:
+    with JsonLines(path, root=root, mode=mode) as log:
         log.append(value)
 
 
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+def read_lines(path: Path, root: Path | None = None) -> Iterator[dict[str, Any]]:
     """The mappings in a file of JSON lines; torn lines are left out, and a file that is not there is empty."""
+    root = root or path.parent
     try:
-        file = path.open("rb")
+        file = below.open_file(root, str(path.relative_to(root)))
     except FileNotFoundError:
         return
     with file:
-        for line in file:
+        # A line past the bound is read in parts, none of which is a mapping.
+        while line := file.readline(MAX_LINE_BYTES):
             value = _parse(line)
             if value is not None:
                 yield value
@@ -168,7 +139,7 @@ class Tail:
     def read(self) -> list[dict[str, Any]]:
         """Those that are complete and were not read before."""
         try:
-            with self._path.open("rb") as file:
+            with below.open_file(self._path.parent, self._path.name) as file:
                 file.seek(self._position)
                 data = file.read()
         except FileNotFoundError:

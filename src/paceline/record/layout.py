@@ -1,13 +1,13 @@
 """The names in a session's directory: of its files, of its entries and of what is in each of them."""
 
 import hashlib
-import os
 import re
 import unicodedata
 from pathlib import Path
 
 from paceline.errors import SessionError
 from paceline.model import RUN_DIR, Case
+from paceline.record import below
 from paceline.record.packages import CONDA, PACKAGES
 
 LOCK, RESERVE, SENT = ".lock", ".reserve", ".sent"
@@ -33,7 +33,7 @@ RESERVED = frozenset({*SESSION_FILES, *EVALS_FILES, DATA_SETUP})
 """What no entry's directory is called, whatever the entry's name is."""
 _PLAIN_NAME = re.compile(r"[\w+=,@\[\]-][\w.+=,@\[\]-]*")
 _OTHER_CHARACTERS = re.compile(r"[^\w.+=,@\[\]-]")
-_MOVED_LABEL = re.compile(r"attempt-(\d+)")
+_MOVED_LABEL = re.compile(r"attempt-(\d{1,9})")
 
 
 def safe_name(name: str) -> str:
@@ -57,10 +57,15 @@ def check_session_name(name: str) -> None:
         )
 
 
+def entry_name(case: Case) -> str:
+    """The name of a case's directory below its session's."""
+    name = safe_name(case.name)
+    return f"{DATA_SETUP}/{name}" if case.kind == "data_setup" else name
+
+
 def entry_path(session_dir: Path, case: Case) -> Path:
     """The directory of a case inside its session's."""
-    parent = session_dir / DATA_SETUP if case.kind == "data_setup" else session_dir
-    return parent / safe_name(case.name)
+    return session_dir / entry_name(case)
 
 
 def run_dirs(case: Case) -> tuple[str, ...]:
@@ -74,25 +79,32 @@ def run_dirs(case: Case) -> tuple[str, ...]:
 
 def is_session(path: Path) -> bool:
     """Whether a directory is one of ours."""
-    return (path / LOCK).is_file() or (path / "plan.json").is_file()
+    return below.is_file(path, LOCK) or below.is_file(path, "plan.json")
 
 
 def names_in(directory: Path) -> list[str]:
     """What a directory holds; nothing if it is not there."""
-    try:
-        return os.listdir(directory)  # noqa: PTH208 - only the names are wanted
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-
-
-def run_labels(entry: Path) -> list[str]:
-    """The labels of the current attempt's own runs, not those of attempts moved aside."""
-    return sorted(name for name in names_in(entry / ATTEMPTS) if not _MOVED_LABEL.fullmatch(name))
+    return below.names(directory)
 
 
 def last_run_label(entry: Path) -> str:
-    """The label of the current attempt's last run; empty if it has none with a label."""
-    return max(run_labels(entry), key=_run_order, default="")
+    return (
+        last_run(entry.parent, entry.name).rpartition(f"/{ATTEMPTS}/")[2]
+        if run_labels(entry.parent, entry.name)
+        else ""
+    )
+
+
+def run_labels(session_dir: Path, entry: str) -> list[str]:
+    """The labels of the current attempt's own runs, not those of attempts moved aside."""
+    names = below.names(session_dir, f"{entry}/{ATTEMPTS}")
+    return [name for name in names if not _MOVED_LABEL.fullmatch(name)]
+
+
+def last_run(session_dir: Path, entry: str) -> str:
+    """The name of the directory of the current attempt's last run: the entry's own if it has none with a label."""
+    label = max(run_labels(session_dir, entry), key=_run_order, default="")
+    return f"{entry}/{ATTEMPTS}/{label}" if label else entry
 
 
 def _run_order(label: str) -> tuple[bool, int, str]:
@@ -101,7 +113,7 @@ def _run_order(label: str) -> tuple[bool, int, str]:
     return kind == "repeat", int(number) if number.isdecimal() else 0, label
 
 
-def last_moved(entry: Path) -> int:
+def last_moved(session_dir: Path, entry: str) -> int:
     """The highest number of an attempt that was moved aside; 0 if none was."""
-    matches = (_MOVED_LABEL.fullmatch(name) for name in names_in(entry / ATTEMPTS))
+    matches = map(_MOVED_LABEL.fullmatch, below.names(session_dir, f"{entry}/{ATTEMPTS}"))
     return max((int(match[1]) for match in matches if match), default=0)

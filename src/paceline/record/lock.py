@@ -12,8 +12,9 @@ from typing import Any
 
 from paceline.errors import SessionError
 from paceline.record import codec
+from paceline.record.below import RUNNER
 from paceline.record.events import RUN_ENDED, RUN_STARTED
-from paceline.record.files import RUNNER, read_lines
+from paceline.record.files import read_lines
 from paceline.record.layout import EVENTS, LOCK
 
 

@@ -5,11 +5,8 @@ Runs by itself under any Python from 3.8 on, so that the packages of another int
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -59,22 +56,6 @@ def conda_explicit(environ: Mapping[str, str]) -> str | None:
     files = sorted(Path(prefix, "conda-meta").glob("*.json")) if prefix else []
     lines = [line for line in map(_conda_line, files) if line]
     return "\n".join(["@EXPLICIT", *lines, ""]) if lines else None
-
-
-def link_lists(session_dir: Path, artifacts_dir: Path) -> None:
-    """Give an entry the session's lists of packages, as hard links where the disk has them."""
-    for name, copy in ((PACKAGES, "pip-freeze.txt"), (CONDA, CONDA)):
-        _link_or_copy(f"{session_dir}/{name}", f"{artifacts_dir}/{copy}")
-
-
-def _link_or_copy(source: str, target: str) -> None:
-    try:
-        os.link(source, target)
-    except (FileExistsError, FileNotFoundError):
-        return
-    except OSError:  # No hard links here, or too many of them.
-        with contextlib.suppress(FileNotFoundError):
-            shutil.copyfile(source, target)
 
 
 def _this_python() -> dict[str, Any]:

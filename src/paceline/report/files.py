@@ -4,14 +4,13 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Protocol
 from xml.sax.saxutils import escape, quoteattr
 
 from paceline.model import REPORT_SCHEMA, Finding, Record, Report, Status
+from paceline.record.below import open_atomic
 from paceline.record.codec import dump, dump_plain, encode, to_json
 from paceline.record.directory import SessionDir
-from paceline.record.files import open_atomic
 from paceline.report.markdown import MarkdownWriter, output_tail
 
 TAIL_LINES = 50
@@ -52,13 +51,13 @@ class JunitWriter:
         return f"{head}\n<testsuites{counts}>\n<testsuite{name}{counts}>\n".encode()
 
     def add(self, record: Record) -> bytes:
-        return _testcase(record, self._directory.entry_dir(record.case)).encode()
+        return _testcase(record, self._directory).encode()
 
     def end(self) -> bytes:
         return "".join([*map(_regression, self._regressions), "</testsuite>\n</testsuites>\n"]).encode()
 
 
-def _testcase(record: Record, entry_dir: Path) -> str:
+def _testcase(record: Record, directory: SessionDir) -> str:
     group = "data_setup" if record.case.kind == "data_setup" else record.case.entry
     time_s = record.exec_time_s if math.isfinite(record.exec_time_s) else 0.0
     names = attribute("classname", group) + attribute("name", record.case.name)
@@ -74,7 +73,7 @@ def _testcase(record: Record, entry_dir: Path) -> str:
         details = [f"{check.metric}: {check.reason}" for check in record.requirements if not check.ok]
         text = xml_text("\n".join([record.reason, *details]))
         lines.append(f'<{element} type="{record.status.value}"{about}>{text}</{element}>')
-    output = [] if record.status.ok else output_tail(entry_dir, TAIL_LINES)
+    output = [] if record.status.ok else output_tail(directory, record.case, TAIL_LINES)
     if output:
         lines.append(f"<system-out>{xml_text(chr(10).join(output))}</system-out>")
     return "\n".join([*lines, "</testcase>", ""])
@@ -144,7 +143,7 @@ def write_report(report: Report, directory: SessionDir) -> str:
     try:
         with ExitStack() as stack:
             files = [
-                (stack.enter_context(open_atomic(directory.path / name)), writer)
+                (stack.enter_context(open_atomic(directory.path, name)), writer)
                 for name, writer in writers.items()
             ]
             for write, writer in files:

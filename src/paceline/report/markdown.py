@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.model import Case, Record, Report, Status
-from paceline.record import codec
+from paceline.record import below, codec
 from paceline.record.directory import SessionDir
 from paceline.record.repository import git_of_suite
 from paceline.report.format import checked, duration, measured, output_line, quantity, tolerance_of, visible
@@ -55,7 +55,7 @@ class MarkdownWriter:
         for record in self._failed:
             lines += ["", f"### {escape(record.case.name)}: {record.status.value.replace('_', ' ')}", ""]
             lines.append(escape(record.reason) or "No reason is known.")
-            output = output_tail(self._directory.entry_dir(record.case), TAIL_LINES)
+            output = output_tail(self._directory, record.case, TAIL_LINES)
             if output:
                 lines += ["", "The last lines of its output:", "", *_fenced(output)]
         lines += ["", f"… and {hidden:,} more."] if self._failed and hidden > 0 else []
@@ -98,7 +98,7 @@ def _row(record: Record, case: Case) -> str:
 
 def _environment_facts(session_dir: Path) -> Iterator[tuple[str, str]]:
     try:
-        data = codec.load((session_dir / "environment.json").read_bytes())
+        data = codec.load(below.read(session_dir, "environment.json"))
     except (OSError, ValueError):
         return
     if not isinstance(data, dict):
@@ -133,13 +133,10 @@ def escape(text: str) -> str:
     return _SPECIAL.sub(lambda match: f"\\{match[0]}", safe)
 
 
-def output_tail(entry_dir: Path, count: int) -> list[str]:
+def output_tail(directory: SessionDir, case: Case, count: int) -> list[str]:
     """The last lines that a case's latest run printed, harmless to show; none where there is no log."""
     try:
-        with (entry_dir / "stdouterr.log").open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - _TAIL_BYTES))
-            data = file.read(_TAIL_BYTES)
+        data = directory.output_tail(case, _TAIL_BYTES)
     except OSError:
         return []
     lines = data.decode("utf-8", "replace").rstrip().split("\n")

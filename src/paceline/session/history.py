@@ -9,6 +9,7 @@ from paceline.errors import PacelineError
 from paceline.history.urls import check_driver, find_url, parse_target
 from paceline.judge.requirements import Baseline
 from paceline.model import Finding, Plan, Record
+from paceline.record import below
 from paceline.record.codec import load
 from paceline.record.environment import Environment
 from paceline.record.repository import git_of_suite
@@ -84,7 +85,7 @@ class Levels:
         if record.environment == self.environment.id:
             return self.environment.class_id
         try:
-            data = load((self.session_dir / f"environment-{record.environment}.json").read_bytes())
+            data = load(below.read(self.session_dir, f"environment-{record.environment}.json"))
         except (OSError, ValueError):
             return self.environment.class_id
         return str(data.get("class_id", "")) if isinstance(data, dict) else ""

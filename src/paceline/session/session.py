@@ -17,11 +17,12 @@ from paceline.history.urls import passwords_in
 from paceline.judge.requirements import judge
 from paceline.model import Case, Finding, Plan, Record, Report, Setting, Status
 from paceline.plan import plan_json
+from paceline.record import below
 from paceline.record.codec import dump
 from paceline.record.directory import SessionDir, is_kept, sessions
 from paceline.record.environment import Environment, capture
 from paceline.record.events import SESSION_FINISHED, SESSION_STARTED, EventLog
-from paceline.record.files import Reserve, write_atomic
+from paceline.record.files import Reserve
 from paceline.record.layout import EVENTS
 from paceline.record.lock import clear_stale, stale_run_ids
 from paceline.record.masking import mask_finding, mask_plan
@@ -171,13 +172,13 @@ class Session:
             files = {
                 name: data
                 for name, data in files.items()
-                if name not in ("config.yaml", "plan.json") or not (path / name).exists()
+                if name not in ("config.yaml", "plan.json") or not below.is_file(path, name)
             }
         try:
             if self._plan.artifacts_dir is not None:
                 self._plan.artifacts_dir.mkdir(parents=True, exist_ok=True)
             for name, data in files.items():
-                write_atomic(path / name, data)
+                below.write(path, name, data)
         except OSError as error:
             why = f"{error.filename or path}: {error.strerror or error}"
             raise SessionError(f"cannot write the session's files: {why}") from error

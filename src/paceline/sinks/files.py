@@ -9,8 +9,9 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from paceline.model import Plan, Record, Report
+from paceline.record.below import write_all
 from paceline.record.codec import dump, dump_plain, encode, plain, to_json
-from paceline.record.files import write_all, write_atomic
+from paceline.record.files import write_atomic
 from paceline.record.layout import safe_name
 from paceline.sinks import Sink, SinkContext
 

@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 
 from paceline.model import Report
-from paceline.record.files import is_temporary
+from paceline.record.below import is_temporary
 from paceline.record.layout import LOCK, OUTBOX, RESERVE, SENT
 from paceline.sinks import Deadline, Sink, SinkContext, TryLater, Undeliverable
 from paceline.sinks.gdrive_api import UNIT_BYTES, DriveApi, ServiceAccount, received, refuse

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from paceline.model import Case, Status
+from paceline.record.below import write_all
 from paceline.record.codec import dump
 from paceline.record.events import end_torn_line, read_events, utc_now
-from paceline.record.files import write_all
 from paceline.sinks.outbox import JOURNAL, LEDGER, Call, StoredPlan, read_calls
 
 FAILURES, REGRESSIONS = "failures", "regressions"

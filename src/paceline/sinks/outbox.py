@@ -20,9 +20,10 @@ from pydantic import TypeAdapter
 
 from paceline.model import Case, Finding, Plan, Record, Report, SinkSpec, Status
 from paceline.record import codec
+from paceline.record.below import write_all
 from paceline.record.directory import SessionDir
 from paceline.record.events import end_torn_line, read_events
-from paceline.record.files import write_all, write_atomic
+from paceline.record.files import write_atomic
 from paceline.record.layout import OUTBOX, RECORD, entry_path, names_in, safe_name
 
 SESSION, JOURNAL, LEDGER, SPEC = "session.json", "journal.jsonl", "ledger.jsonl", "spec.json"

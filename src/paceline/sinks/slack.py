@@ -10,6 +10,7 @@ from typing import Any, Self
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from paceline.model import Case, Plan, Record, Report, Status
+from paceline.record.directory import SessionDir
 from paceline.report.markdown import output_tail
 from paceline.sinks import Deadline, Sink, SinkContext
 from paceline.sinks.chart import draw_png
@@ -229,7 +230,7 @@ class SlackSink(Sink):
         """The end of a failed entry's output; a number that is out of bounds explains itself."""
         if record.status.ok or record.status is Status.REQUIREMENT_FAILED:
             return []
-        return output_tail(self.context.entry_dir(record.case), LOG_LINES)
+        return output_tail(SessionDir(self.context.session_dir), record.case, LOG_LINES)
 
     def _post_change(self, api: SlackApi, change: Change, number: int) -> None:
         key = self._run_key(f"change {change.case} {change.metric}")

@@ -15,7 +15,7 @@ from typing import Any
 from paceline.errors import BuildError
 from paceline.experiments.builds.cache import ask, make_once, run_logged
 from paceline.experiments.builds.environments import Venv, build_venv
-from paceline.record.files import RUNNER
+from paceline.record.below import RUNNER
 
 SETUP_TIMEOUT_S = 7200.0
 

@@ -8,8 +8,9 @@ from gzip import GzipFile
 from pathlib import Path
 from typing import IO
 
-from paceline.record import codec, layout
-from paceline.record.files import is_temporary, open_atomic, write_atomic
+from paceline.record import below, codec, layout
+from paceline.record.below import is_temporary
+from paceline.record.files import write_atomic
 from paceline.record.layout import ATTEMPTS, LOGS, OUTPUT, RECORD
 from paceline.record.remote.object_store import StoreError
 
@@ -101,7 +102,7 @@ def unpack(packed: Path, entry: Path, artifacts_dir: Path | None) -> None:
                     if here is None or codec.from_json(codec.load(record)).attempt > here.attempt:
                         write_atomic(path, record)
                 elif not path.exists():
-                    with open_atomic(path, durable=False) as write:
+                    with below.open_atomic(path.parent, path.name, durable=False) as write:
                         while chunk := content.read(1 << 20):
                             write(chunk)
     except (tarfile.TarError, EOFError, ValueError) as error:

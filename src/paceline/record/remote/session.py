@@ -439,4 +439,4 @@ def _fetch_entry(
         path = inside(session_dir, name)
         if not path.exists():
             store.receive(f"{session_dir.name}/{name}", path)
-    restore_links(session_dir / entry)
+    restore_links(session_dir, entry)
