@@ -100,11 +100,14 @@ class JsonLines:
         self._is_torn = False
 
     def append(self, value: Any) -> None:
-        """Add a line, by one system call unless the disk takes less."""
-        line = dump(value) + b"\n"
+        """Add a value as a line."""
+        self.write(dump(value))
+
+    def write(self, line: bytes) -> None:
+        """Add a line that is JSON already, by one system call unless the disk takes less."""
         fd = self.open()
         before, self._is_torn = b"\n" if self._is_torn else b"", True
-        write_all(fd, before + line)
+        write_all(fd, before + line + b"\n")
         self._is_torn = False
         if self._durable:
             os.fsync(fd)

@@ -18,6 +18,7 @@ from typing import Any
 from paceline import plugins
 from paceline.errors import PacelineError
 from paceline.record import codec
+from paceline.record.files import Tail
 from paceline.record.redact import Redactor, secret_values
 from paceline.sinks import GoOn, Sink, SinkContext, TryLater, Undeliverable
 from paceline.sinks.ledger import Choice, Ledger
@@ -31,7 +32,6 @@ from paceline.sinks.outbox import (
     OFF,
     Call,
     Letter,
-    Tail,
     read_plan,
 )
 

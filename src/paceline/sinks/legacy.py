@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from paceline.errors import MissingExtra
 from paceline.model import Plan, Record, Report
 from paceline.record.codec import read_record, result_data, revive
-from paceline.record.events import read_events
+from paceline.record.files import read_lines
 from paceline.record.layout import RECORD, RESULTS, entry_path
 from paceline.sinks import Sink, SinkContext, Undeliverable
 
@@ -95,7 +95,7 @@ def _tasks(record: Record, entry_dir: Path) -> list[Any]:
     latest = read_record(entry_dir / RECORD)
     if latest is None or latest.attempt != record.attempt:
         return []
-    last = deque(read_events(entry_dir / RESULTS), maxlen=1)
+    last = deque(read_lines(entry_dir / RESULTS), maxlen=1)
     tasks = revive(last[0].get("tasks")) if last else None
     return tasks if isinstance(tasks, list) else []
 
