@@ -3,7 +3,6 @@
 A later process goes on where the journal ends.
 """
 
-import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -27,22 +26,18 @@ class Journal:
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / FILE
-        self._lines = JsonLines(self.path, durable=True, cut=True)
+        self._lines = JsonLines(self.path, durable=True, cut=True, alone=True)
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            fd = self._lines.open()
+            self._entries = self._read(self._lines.open())
+        except BlockingIOError:
+            raise SessionError(
+                f"another process works on {directory}: wait for it, end it, or give another --out"
+            ) from None
         except OSError as error:
             raise SessionError(
                 f"cannot write the experiment's files: {self.path}: {error.strerror or error}"
             ) from error
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._entries = self._read(fd)
-        except BlockingIOError:
-            self._lines.close()
-            raise SessionError(
-                f"another process works on {directory}: wait for it, end it, or give another --out"
-            ) from None
         # The file's name is to last as long as its lines.
         parent = os.open(directory, os.O_RDONLY)
         try:

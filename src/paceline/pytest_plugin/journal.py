@@ -5,7 +5,6 @@ each further one has a test that started, one that ended without a record, or a 
 journal. One that is left is taken in by the next run with the same database.
 """
 
-import fcntl
 import glob
 import os
 import tempfile
@@ -21,7 +20,7 @@ from paceline.history.urls import parse_target, without_password
 from paceline.model import Case, Record, Status
 from paceline.pytest_plugin.recording import names_of
 from paceline.record.codec import dump, from_json
-from paceline.record.files import JsonLines, read_lines
+from paceline.record.files import JsonLines, lock_file, read_lines
 
 FORMAT = "paceline pytest journal"
 SUFFIX = ".jsonl"
@@ -37,10 +36,7 @@ class Journal:
         for path in candidates:
             with suppress(OSError):
                 path.touch(mode=0o644, exist_ok=False)
-                self._lines, self.path = JsonLines(path), path
-                # Some network file systems have no locks; then nobody else looks there either.
-                with suppress(OSError):
-                    fcntl.flock(self._lines.open(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._lines, self.path = JsonLines(path, alone=True), path
                 break
         self.write(dump({"format": FORMAT, "schema": 1, **header}))
 
@@ -100,16 +96,11 @@ def _bases(database: str, directory: Path) -> Iterator[Path]:
 
 def _is_in_use(path: Path) -> bool:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = lock_file(path, shared=True, optional=True)
     except OSError:
         return True
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return os.fstat(fd).st_uid != os.getuid()  # What others left where all may write is none of ours.
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
+        return os.fstat(fd).st_uid != os.getuid()  # What others left where all may write is not ours.
     finally:
         os.close(fd)
 
