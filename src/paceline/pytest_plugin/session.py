@@ -16,7 +16,7 @@ from paceline.errors import PacelineError
 from paceline.history.session_files import ci_run_url
 from paceline.history.session_info import SessionInfo
 from paceline.history.urls import find_url
-from paceline.model import Record, Status
+from paceline.model import Record, Status, is_finite
 from paceline.pytest_plugin.journal import Journal, abandoned, candidates, end_of, records, shown
 from paceline.pytest_plugin.profiles import ProfilePass, with_profiles
 from paceline.pytest_plugin.recording import LINE, PHASES, RECORD, Recorder
@@ -237,7 +237,7 @@ class Summary:
 
     def _change(self, record: Record) -> str:
         before, now = self.previous.get(record.case.key), record.metrics.get("duration")
-        if before is None or now is None or not isinstance(now.value, int | float) or before <= 0:
+        if before is None or now is None or not is_finite(now.value) or before <= 0:
             return ""
         if self.workers > 1:
             return "not comparable"

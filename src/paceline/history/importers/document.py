@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.errors import HistoryError
-from paceline.model import Scalar
+from paceline.model import Scalar, is_number
 from paceline.record import codec
 
 MAX_BYTES = 512 << 20
@@ -184,7 +184,7 @@ class Value:
         return int(text) if text.isdecimal() and len(text) < _LONGEST_COUNT else 0
 
     def is_number(self) -> bool:
-        return isinstance(self.data, int | float) and not isinstance(self.data, bool)
+        return is_number(self.data)
 
     def scalar(self) -> Scalar:
         """One value as a parameter has it; lists and objects become their JSON text, cut if it is long."""
