@@ -104,7 +104,7 @@ def compare_sides(
         baseline=baseline,
         candidate=candidate,
         compared=tuple(order),
-        missing=tuple(_missing(baseline, candidate, old, new, cases)),
+        missing=tuple(_missing(baseline, candidate, old, new)),
         unlike=unlike,
     )
 
@@ -194,7 +194,6 @@ def _missing(
     b: Side,
     old: Mapping[MetricKey, _Values],
     new: Mapping[MetricKey, _Values],
-    cases: Any,
 ) -> Iterator[Missing]:
     for side, has, lacks in ((b, old, new), (a, new, old)):
         known = {key[:3] for key in lacks}
