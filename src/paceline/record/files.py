@@ -1,11 +1,13 @@
-"""Files that survive a crash: written whole or not at all, or line by line; and a reserve for a full disk."""
+"""Files that survive a crash: written whole or not at all, or line by line; locks; and a reserve for a full disk."""
 
 import contextlib
+import fcntl
 import itertools
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from errno import EBADF, ENOLCK, EOPNOTSUPP
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -60,6 +62,37 @@ def remove_temporary_files(directory: Path) -> None:
             (directory / name).unlink(missing_ok=True)
 
 
+# NFS answers EBADF when what is open for reading only, as a directory always is, is to be locked alone.
+_NO_LOCKS = frozenset({ENOLCK, EOPNOTSUPP, EBADF})
+
+
+def lock_file(path: Path, *, wait: bool = False, shared: bool = False, optional: bool = False) -> int:
+    """Lock a file, which is made if need be; the descriptor holds the lock until all its copies are closed.
+
+    See `lock_fd`. A shared lock needs no right to write, and a file that is there.
+    """
+    flags = os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT
+    fd = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    try:
+        lock_fd(fd, wait=wait, shared=shared, optional=optional)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def lock_fd(fd: int, *, wait: bool = False, shared: bool = False, optional: bool = False) -> None:
+    """Lock what is open; BlockingIOError if another has it and we do not wait.
+
+    `optional`: a file system that has no locks is no error; nobody is kept out then.
+    """
+    try:
+        fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+    except OSError as error:
+        if not optional or error.errno not in _NO_LOCKS:
+            raise
+
+
 RESERVE_BYTES = 1 << 20
 
 
@@ -88,40 +121,56 @@ class JsonLines:
     """Appends lines to a file, which is opened at the first one; OSError if the disk does not take a line.
 
     `durable`: each line is on the disk when `append` returns. A torn last line is ended, so that readers skip it;
-    `cut` removes it, for files of which every line must be readable.
+    `cut` removes it, for files of which every line must be readable. `alone`: the file is locked while it is open;
+    BlockingIOError if another process has it.
     """
 
-    def __init__(self, path: Path, *, durable: bool = False, cut: bool = False, mode: int = 0o666) -> None:
+    def __init__(
+        self, path: Path, *, durable: bool = False, cut: bool = False, alone: bool = False, mode: int = 0o666
+    ) -> None:
         self.path = path
         self._durable = durable
         self._cut = cut
+        self._alone = alone
         self._mode = mode
         self._fd: int | None = None
         self._is_torn = False
 
     def append(self, value: Any) -> None:
-        """Add a line, by one system call unless the disk takes less."""
-        line = dump(value) + b"\n"
+        """Add a value as a line."""
+        self.write(dump(value))
+
+    def write(self, line: bytes) -> None:
+        """Add a line that is JSON already, by one system call unless the disk takes less."""
         fd = self.open()
         before, self._is_torn = b"\n" if self._is_torn else b"", True
-        write_all(fd, before + line)
+        write_all(fd, before + line + b"\n")
         self._is_torn = False
         if self._durable:
             os.fsync(fd)
 
     def open(self) -> int:
-        """Open and repair the file now; its descriptor, for a lock."""
+        """Open and repair the file now; its descriptor."""
         if self._fd is None:
-            self._fd = os.open(
-                self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, self._mode
-            )
-            size = os.fstat(self._fd).st_size
-            if size and os.pread(self._fd, 1, size - 1) != b"\n":
-                if self._cut:
-                    os.ftruncate(self._fd, self.path.read_bytes().rfind(b"\n") + 1)
-                else:
-                    os.write(self._fd, b"\n")
+            flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+            fd = os.open(self.path, flags, self._mode)
+            try:
+                if self._alone:
+                    lock_fd(fd, optional=True)
+                self._repair(fd)
+            except BaseException:
+                os.close(fd)
+                raise
+            self._fd = fd
         return self._fd
+
+    def _repair(self, fd: int) -> None:
+        size = os.fstat(fd).st_size
+        if size and os.pread(fd, 1, size - 1) != b"\n":
+            if self._cut:
+                os.ftruncate(fd, self.path.read_bytes().rfind(b"\n") + 1)
+            else:
+                os.write(fd, b"\n")
 
     def sync(self) -> None:
         """Wait until all lines so far are on the disk."""
