@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from tools.reference.metrics import render
 
 from paceline.metrics import KNOWN, RULES, describe
+from paceline.model import as_float
 
 DOCS = Path(__file__).parents[1] / "docs" / "metrics.md"
 
@@ -118,3 +119,8 @@ def test_a_name_of_a_megabyte_is_not_searched() -> None:
 
 def test_the_documentation_is_current() -> None:
     assert DOCS.read_text() == render(), "run: make reference"
+
+
+def test_flags_and_numbers_are_floats_and_nothing_else_is() -> None:
+    assert (as_float(True), as_float(3), as_float(0.5)) == (1.0, 3.0, 0.5)
+    assert as_float("3") is as_float(None) is as_float(10**400) is None

@@ -34,6 +34,14 @@ def is_finite(value: object) -> TypeGuard[int | float]:
     return is_number(value) and -_LARGEST <= value <= _LARGEST
 
 
+def as_float(value: Scalar) -> float | None:
+    """A number or a flag as a float; None for anything else, and for a number that is too large for one."""
+    try:
+        return float(value) if isinstance(value, int | float) else None
+    except OverflowError:
+        return None
+
+
 class Status(StrEnum):
     """How a case ended."""
 

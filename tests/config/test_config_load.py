@@ -19,7 +19,7 @@ def test_defaults(files: ConfigFiles) -> None:
     (entry,) = config.entries
     assert (entry.repeat, entry.warmup, entry.retries, entry.version, entry.enabled) == (1, 0, 0, "1", True)
     assert config.ray_for(entry) is None
-    assert config.timeout_s_for(entry) == 7200
+    assert entry.timeout_s is None
 
 
 def test_later_files_win(files: ConfigFiles) -> None:
@@ -42,7 +42,7 @@ def test_later_files_win(files: ConfigFiles) -> None:
     )
     assert [entry.name for entry in loaded.config.entries] == ["a", "b", "c"]
     a = loaded.config.entries[0]
-    assert (a.script, a.timeout_s, loaded.config.timeout_s_for(loaded.config.entries[1])) == ("a.py", 5, 10)
+    assert (a.script, a.timeout_s, loaded.config.default_timeout_s) == ("a.py", 5, 10)
     assert (a.requirements[0].exact_value, a.requirements[0].min_value) == (None, 1)
     assert loaded.mark(("entries", 0, "timeout_s")).line == 4
     assert loaded.mark(("entries", 0, "timeout_s")).file.endswith("b.yaml")

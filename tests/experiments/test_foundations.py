@@ -230,8 +230,12 @@ class TestJournal:
             Journal(tmp_path)
 
     def test_one_process_at_a_time(self, tmp_path: Path) -> None:
-        with Journal(tmp_path), pytest.raises(SessionError, match="another process works on"):
-            Journal(tmp_path)
+        path = tmp_path / "journal.jsonl"
+        with Journal(tmp_path):
+            path.write_bytes(b'{"kind": "half a li')
+            with pytest.raises(SessionError, match="another process works on"):
+                Journal(tmp_path)
+        assert path.read_bytes() == b'{"kind": "half a li', "a line that is being written was cut off"
 
 
 class TestTrials:

@@ -8,7 +8,7 @@ import pytest
 
 from demo_repo import DemoRepo, make_repo, make_wheel
 from paceline.errors import BuildError
-from paceline.experiments import builds
+from paceline.experiments.builds import build
 from paceline.experiments.builds.build import Builder, Candidate
 from paceline.experiments.builds.environments import resolve_packages
 
@@ -49,7 +49,7 @@ def test_the_users_own_tree_is_built_by_every_process(
     command = ("sh", "-c", "echo built >> built")
     builder = Builder(cache_dir=tmp_path / "cache", log=tmp_path / "log", repo=repo.path, setup=command)
     for runner in ("first", "first", "second"):
-        monkeypatch.setattr(builds, "RUNNER", runner)
+        monkeypatch.setattr(build, "RUNNER", runner)
         made = builder.build(candidate())
         assert made.worktree is not None and made.worktree.path == repo.path
     assert (repo.path / "built").read_text().split() == ["built", "built"]

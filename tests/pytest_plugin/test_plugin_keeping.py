@@ -149,16 +149,15 @@ def test_journals_of_living_runs_and_of_other_databases_stay(tmp_path: Path) -> 
     paths = list(journal.candidates(database, tmp_path, "1"))
     assert paths[0] == tmp_path / "a.db.1.jsonl"
     living = journal.Journal(paths, header(database))
-    living.write('{"torn')
+    living.write(b'{"torn')
     other = journal.Journal(journal.candidates(database, tmp_path, "2"), header("elsewhere.db"))
     other.close()
     (tmp_path / "a.db.3.jsonl").write_text("not a journal\n")
     assert list(journal.abandoned(database, tmp_path)) == []
     living.close()
     ((path, told, kept),) = journal.abandoned(database, tmp_path)
-    assert path == paths[0] and kept == ['{"torn']
+    assert path == paths[0] and kept == []
     assert told["session"]["kind"] == "pytest"
-    assert list(journal.records(kept)) == []
     living.remove()
     assert not path.exists()
 
@@ -167,14 +166,25 @@ def test_a_journal_goes_where_it_can(tmp_path: Path) -> None:
     missing = str(tmp_path / "not" / "there" / "a.db")
     made = journal.Journal(journal.candidates(missing, tmp_path, "1"), header(missing))
     assert made.path == tmp_path / "benchmark.1.jsonl"
-    made.write("{}")
+    made.write(b"{}")
     made.close()
     ((path, _, kept),) = journal.abandoned(missing, tmp_path)
-    assert path == made.path and kept == ["{}"]
+    assert path == made.path and kept == [{}]
+    assert list(journal.records(kept)) == []
     nowhere = journal.Journal([Path(missing)], {})
-    nowhere.write("{}")
+    nowhere.write(b"{}")
     assert nowhere.path is None
     nowhere.remove()
+
+
+def test_only_a_line_feed_ends_a_line_of_a_journal(tmp_path: Path) -> None:
+    database = str(tmp_path / "a.db")
+    with_separators = {"ended": {"name": "a", "reason": "one\u2028two\x85three"}}
+    left = journal.Journal(journal.candidates(database, tmp_path, "1"), header(database))
+    left.write(json.dumps(with_separators, ensure_ascii=False).encode())
+    left.close()
+    ((_, _, kept),) = journal.abandoned(database, tmp_path)
+    assert kept == [with_separators]
 
 
 def test_the_summary_compares_with_the_time_before(suite: Suite) -> None:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from paceline.record.events import EventLog, read_events
+from paceline.record.events import EventLog
+from paceline.record.files import read_lines
 from paceline.record.redact import Redactor
 
 
@@ -24,7 +25,7 @@ def test_a_line_torn_by_a_crash_does_not_spoil_the_next(tmp_path: Path) -> None:
     path.write_bytes(b'{"event": "one"}\n{"event": "tw')
     with EventLog(path) as events:
         events.write("three")
-    assert [event["event"] for event in read_events(path)] == ["one", "three"]
+    assert [event["event"] for event in read_lines(path)] == ["one", "three"]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
@@ -39,8 +40,8 @@ def test_a_missing_directory_is_not_fatal_and_is_tried_again(tmp_path: Path) -> 
         assert not events.write("lost")
         path.parent.mkdir()
         assert events.write("kept")
-    assert [event["event"] for event in read_events(path)] == ["kept"]
+    assert [event["event"] for event in read_lines(path)] == ["kept"]
 
 
 def test_a_missing_journal_has_no_events(tmp_path: Path) -> None:
-    assert list(read_events(tmp_path / "none.jsonl")) == []
+    assert list(read_lines(tmp_path / "none.jsonl")) == []

@@ -7,10 +7,15 @@ from hypothesis import strategies as st
 
 from paceline.errors import SessionError
 from paceline.record.layout import (
+    ARTIFACTS,
+    ATTEMPTS,
+    BENCHMARK_RESULTS,
     DATA_SETUP,
-    ENTRY_DIRS,
     ENTRY_FILES,
+    LOGS,
     OUTBOX,
+    RAY_CLUSTER,
+    SCRATCH,
     SESSION_FILES,
     check_session_name,
     safe_name,
@@ -72,5 +77,6 @@ def test_the_layout_page_names_what_the_code_uses() -> None:
         name.removeprefix("<entry>/").split("/")[0] for name in rows if name.startswith("<entry>/")
     }
     assert session_names == {*SESSION_FILES, DATA_SETUP, OUTBOX}
-    assert entry_names == {*ENTRY_FILES, *ENTRY_DIRS}
+    directories = {LOGS, ARTIFACTS, BENCHMARK_RESULTS, SCRATCH, RAY_CLUSTER, ATTEMPTS}
+    assert entry_names == {*ENTRY_FILES, *directories}
     assert len(rows) == len(set(rows))

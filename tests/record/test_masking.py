@@ -15,7 +15,8 @@ from paceline.record import masking
 from paceline.record.codec import dump, load, plain, to_json
 from paceline.record.directory import SessionDir
 from paceline.record.environment import capture
-from paceline.record.events import EventLog, read_events
+from paceline.record.events import EventLog
+from paceline.record.files import read_lines
 from paceline.record.masking import mask_case, mask_plan, mask_record, mask_result
 from paceline.record.redact import MASK, Redactor, is_maskable
 from paceline.report.files import JsonWriter, pieces
@@ -92,7 +93,7 @@ def test_an_event_is_whole_when_our_words_are_secrets(words: list[str]) -> None:
         path = Path(where) / "events.jsonl"
         with EventLog(path, Redactor([*words, PLANTED])) as events:
             events.write("case_finished", **own, counts=counts, reason=f"r {PLANTED}")
-        (event,) = read_events(path)
+        (event,) = read_lines(path)
     assert event.pop("time").startswith("20")
     assert event == plain({"event": "case_finished", **own, "counts": counts, "reason": f"r {MASK}"})
 

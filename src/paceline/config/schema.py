@@ -359,6 +359,3 @@ class Config(Section):
             return None
         merged = {key: getattr(options, key) for options in given for key in options.model_fields_set}
         return RayOptions.model_construct(set(merged), **merged)
-
-    def timeout_s_for(self, work: Work) -> float:
-        return self.default_timeout_s if work.timeout_s is None else work.timeout_s

@@ -22,7 +22,7 @@ from paceline.history.session_files import find_sessions, read_session
 from paceline.history.store.columns import read_marks
 from paceline.record import layout
 from paceline.record.codec import dump_plain, load
-from paceline.record.events import read_events
+from paceline.record.files import read_lines
 from paceline.record.lock import is_running
 
 _DATA = re.compile(r"data/(overview|search|[a-z]+/[0-9a-f]+(?:-old|/[0-9]+)?)\.js")
@@ -282,7 +282,7 @@ def _planned(path: Path) -> list[str]:
 def _unfinished(path: Path) -> Iterator[dict[str, Any]]:
     """The cases that have not ended, with when they began if they have."""
     started: dict[str, str] = {}
-    for event in read_events(path / layout.EVENTS):
+    for event in read_lines(path / layout.EVENTS):
         case = str(event.get("case", ""))
         if event.get("event") == "case_finished":
             started.pop(case, None)

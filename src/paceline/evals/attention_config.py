@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 from paceline import plugins
 from paceline.errors import PacelineError
+from paceline.model import is_number
 
 Size = int | float
 _COUNTS = frozenset({"bits", "page_size"})
@@ -257,9 +258,7 @@ def _check(config: MaskerConfig, field: "Field[Any]") -> None:
         raise AttentionError(
             f"{name}: give tokens as an integer from 1, or a share over 0 and at most 1 as a float"
         )
-    if isinstance(field.default, float) and not (
-        isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
-    ):
+    if isinstance(field.default, float) and not (is_number(value) and 0 < value <= 1):
         raise AttentionError(f"{name}: give a number over 0 and at most 1")
     if field.name in _COUNTS and not (isinstance(value, int) and value >= 1):
         raise AttentionError(f"{name}: give an integer from 1")

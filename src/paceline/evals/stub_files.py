@@ -8,8 +8,6 @@ DONE.json          written last, with the size and hash of the others: only with
 attempts.jsonl     what went wrong on the way, a line for each attempt that did not end well
 """
 
-import errno
-import fcntl
 import hashlib
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +21,7 @@ from paceline.evals.keys import SPEC
 from paceline.record.below import write_all
 from paceline.record.codec import dump, dump_plain, load, revive
 from paceline.record.events import utc_now
-from paceline.record.files import JsonLines, append_line, read_lines, write_atomic
+from paceline.record.files import JsonLines, append_line, lock_fd, read_lines, write_atomic
 
 PREDICTIONS, RAW, METRICS, DONE, ATTEMPTS = (
     "predictions.jsonl",
@@ -33,8 +31,6 @@ PREDICTIONS, RAW, METRICS, DONE, ATTEMPTS = (
     "attempts.jsonl",
 )
 _MARKED = (SPEC, PREDICTIONS, RAW, METRICS)
-_NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF})
-"""From file systems that lock no directories."""
 
 
 class Busy(Exception):
@@ -47,12 +43,9 @@ def owned(directory: Path) -> Iterator[None]:
     fd = os.open(directory, os.O_RDONLY)
     try:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_fd(fd, optional=True)
         except BlockingIOError:
             raise Busy from None
-        except OSError as error:
-            if error.errno not in _NO_LOCKS:
-                raise
         yield
     finally:
         os.close(fd)

@@ -3,7 +3,6 @@
 A later process goes on where the journal ends.
 """
 
-import fcntl
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -22,27 +21,24 @@ Entry = Mapping[str, Any]
 class Journal:
     """An append-only file of JSON lines, each on the disk before `append` returns; one process at a time has it.
 
-    A line that was being written when its process was killed is taken away: what it says has not happened.
+    A line that was being written when its process was killed is taken away: what it says has not happened. `entries`
+    are all lines so far; each has `time` and `kind`.
     """
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / FILE
-        self._lines = JsonLines(self.path, durable=True, cut=True)
+        self._lines = JsonLines(self.path, durable=True, cut=True, alone=True)
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            fd = self._lines.open()
+            self.entries = self._read(self._lines.open())
+        except BlockingIOError:
+            raise SessionError(
+                f"another process works on {directory}: wait for it, end it, or give another --out"
+            ) from None
         except OSError as error:
             raise SessionError(
                 f"cannot write the experiment's files: {self.path}: {error.strerror or error}"
             ) from error
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._entries = self._read(fd)
-        except BlockingIOError:
-            self._lines.close()
-            raise SessionError(
-                f"another process works on {directory}: wait for it, end it, or give another --out"
-            ) from None
         # The file's name is to last as long as its lines.
         parent = os.open(directory, os.O_RDONLY)
         try:
@@ -69,21 +65,16 @@ class Journal:
         os.ftruncate(fd, good)
         return entries
 
-    @property
-    def entries(self) -> tuple[Entry, ...]:
-        """All lines so far; each has `time` and `kind`."""
-        return tuple(self._entries)
-
     def of(self, kind: str) -> Iterator[Entry]:
         """The lines of one kind."""
-        return (entry for entry in self._entries if entry["kind"] == kind)
+        return (entry for entry in self.entries if entry["kind"] == kind)
 
     def append(self, kind: str, **fields: Any) -> Entry:
         """Add a line and wait until it is on the disk."""
         data = {"time": utc_now(), "kind": kind, **fields}
         self._lines.append(data)
         entry: Entry = load(dump(data))  # as a later process reads it
-        self._entries.append(entry)
+        self.entries.append(entry)
         return entry
 
     def __enter__(self) -> Self:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from paceline.errors import PacelineError
 from paceline.findings.sides import Side
 from paceline.judge import Comparison, compare
-from paceline.model import Direction, Measurement, Scalar, Status
+from paceline.model import Direction, Measurement, Status, is_finite
 
 FEWEST_STARTS = 3
 """Records on each side from which on each counts as one start; of fewer, every sample does."""
@@ -104,7 +104,7 @@ def compare_sides(
         baseline=baseline,
         candidate=candidate,
         compared=tuple(order),
-        missing=tuple(_missing(baseline, candidate, old, new, cases)),
+        missing=tuple(_missing(baseline, candidate, old, new)),
         unlike=unlike,
     )
 
@@ -162,17 +162,7 @@ def _values(side: Side, cases: Any, metrics: Any) -> dict[MetricKey, _Values]:
 def _samples(measurement: Measurement) -> list[float]:
     """The samples that are finite numbers, or the value where only that was kept."""
     given = measurement.samples or (measurement.value,)
-    return [number for number in map(_number, given) if number is not None]
-
-
-def _number(value: Scalar) -> float | None:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
+    return [float(value) for value in given if is_finite(value)]
 
 
 def _compared(key: MetricKey, old: _Values, new: _Values) -> Compared:
@@ -204,7 +194,6 @@ def _missing(
     b: Side,
     old: Mapping[MetricKey, _Values],
     new: Mapping[MetricKey, _Values],
-    cases: Any,
 ) -> Iterator[Missing]:
     for side, has, lacks in ((b, old, new), (a, new, old)):
         known = {key[:3] for key in lacks}

@@ -5,7 +5,6 @@ each further one has a test that started, one that ended without a record, or a 
 journal. One that is left is taken in by the next run with the same database.
 """
 
-import fcntl
 import glob
 import os
 import tempfile
@@ -20,7 +19,8 @@ from paceline.errors import PacelineError
 from paceline.history.urls import parse_target, without_password
 from paceline.model import Case, Record, Status
 from paceline.pytest_plugin.recording import names_of
-from paceline.record.codec import dump, from_json, load
+from paceline.record.codec import dump, from_json
+from paceline.record.files import JsonLines, lock_file, read_lines
 
 FORMAT = "paceline pytest journal"
 SUFFIX = ".jsonl"
@@ -32,31 +32,26 @@ class Journal:
 
     def __init__(self, candidates: Iterable[Path], header: Mapping[str, Any]) -> None:
         self.path: Path | None = None
-        self._fd: int | None = None
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        self._lines: JsonLines | None = None
         for path in candidates:
             with suppress(OSError):
-                self._fd = os.open(path, flags, 0o644)
-                self.path = path
-                # Some network file systems have no locks; then nobody else looks there either.
-                with suppress(OSError):
-                    fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                self.write(dump({"format": FORMAT, "schema": 1, **header}).decode())
-            if self._fd is not None:
+                path.touch(mode=0o644, exist_ok=False)
+                self._lines, self.path = JsonLines(path, alone=True), path
                 break
+        self.write(dump({"format": FORMAT, "schema": 1, **header}))
 
-    def write(self, line: str) -> None:
-        """One system call a line, so that a kill leaves whole lines; a full disk ends the file, not the run."""
-        if self._fd is not None:
+    def write(self, line: bytes) -> None:
+        """Add a line; a full disk ends the file, not the run."""
+        if self._lines is not None:
             try:
-                os.write(self._fd, line.encode() + b"\n")
+                self._lines.write(line)
             except OSError:
                 self.close()
 
     def close(self) -> None:
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        if self._lines is not None:
+            self._lines.close()
+            self._lines = None
 
     def remove(self) -> None:
         self.close()
@@ -71,17 +66,15 @@ def candidates(database: str, directory: Path, session_id: str) -> Iterator[Path
         yield base.with_name(f"{base.name}.{session_id}{SUFFIX}")
 
 
-def abandoned(database: str, directory: Path) -> Iterator[tuple[Path, dict[str, Any], list[str]]]:
-    """Journals of runs that ended before this database had taken them in: path, header, lines."""
+def abandoned(database: str, directory: Path) -> Iterator[tuple[Path, dict[str, Any], list[dict[str, Any]]]]:
+    """Journals of runs that ended before this database had taken them in: path, header, entries."""
     for base in _bases(database, directory):
         for path in sorted(base.parent.glob(f"{glob.escape(base.name)}.*{SUFFIX}")):
             if not _is_in_use(path):
                 with suppress(OSError, ValueError):
-                    first, *lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-                    header = load(first.encode())
-                    is_journal = isinstance(header, dict) and header.get("format") == FORMAT
-                    if is_journal and header.get("database") == shown(database):
-                        yield path, header, lines
+                    header, *entries = read_lines(path)
+                    if header.get("format") == FORMAT and header.get("database") == shown(database):
+                        yield path, header, entries
 
 
 def shown(database: str) -> str:
@@ -103,44 +96,38 @@ def _bases(database: str, directory: Path) -> Iterator[Path]:
 
 def _is_in_use(path: Path) -> bool:
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        fd = lock_file(path, shared=True, optional=True)
     except OSError:
         return True
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return os.fstat(fd).st_uid != os.getuid()  # What others left where all may write is none of ours.
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
+        return os.fstat(fd).st_uid != os.getuid()  # What others left where all may write is not ours.
     finally:
         os.close(fd)
 
 
-def end_line(start: str, status: Status, reason: str, error: str) -> str:
-    """The line for a test that started with that line, and of which no record will come."""
-    name = _parsed(start)[1]["name"]
-    fields = {"name": name, "status": status.value, "reason": reason, "error": error}
-    return dump({"ended": fields}).decode()
+def end_of(start: Mapping[str, Any], status: Status, reason: str, error: str) -> dict[str, Any]:
+    """The entry for a test that started with that entry, and of which no record will come."""
+    name = start["started"]["name"]
+    return {"ended": {"name": name, "status": status.value, "reason": reason, "error": error}}
 
 
-def records(lines: Iterable[str | Record]) -> Iterator[Record]:
+def records(entries: Iterable[Mapping[str, Any] | Record]) -> Iterator[Record]:
     """The records of a journal, numbered by attempt; a test that began and has no end was interrupted.
 
     They name no session, environment or revision: those are their session's, and the history has them from it.
     """
     attempts: Counter[str] = Counter()
-    for record in _unnumbered(lines):
+    for record in _unnumbered(entries):
         key = record.case.key
         attempts[key] += 1
         yield record if attempts[key] == 1 else replace(record, attempt=attempts[key])
 
 
-def _unnumbered(lines: Iterable[str | Record]) -> Iterator[Record]:
+def _unnumbered(entries: Iterable[Mapping[str, Any] | Record]) -> Iterator[Record]:
     started: dict[str, Any] = {}
-    for line in lines:
+    for entry in entries:
         data: Any
-        kind, data = ("record", line) if isinstance(line, Record) else _parsed(line)
+        kind, data = ("record", entry) if isinstance(entry, Record) else _content(entry)
         if kind == "started":
             started[data["name"]] = data
         elif kind == "ended" and data["name"] in started:
@@ -153,12 +140,11 @@ def _unnumbered(lines: Iterable[str | Record]) -> Iterator[Record]:
         yield _unfinished(start, Status.INTERRUPTED, LOST)
 
 
-def _parsed(line: str) -> tuple[str, Any]:
-    """What a line is and holds; a torn one is nothing."""
-    try:
-        ((kind, data),) = load(line.encode()).items()
-    except (ValueError, AttributeError):
+def _content(entry: Mapping[str, Any]) -> tuple[str, Any]:
+    """What an entry is and holds; one of another shape is nothing."""
+    if len(entry) != 1:
         return "", None
+    ((kind, data),) = entry.items()
     return kind, from_json(data) if kind == "record" else data
 
 

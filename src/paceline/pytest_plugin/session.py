@@ -16,10 +16,11 @@ from paceline.errors import PacelineError
 from paceline.history.session_files import ci_run_url
 from paceline.history.session_info import SessionInfo
 from paceline.history.urls import find_url
-from paceline.model import Record, Status
-from paceline.pytest_plugin.journal import Journal, abandoned, candidates, end_line, records, shown
+from paceline.model import Record, Status, is_finite
+from paceline.pytest_plugin.journal import Journal, abandoned, candidates, end_of, records, shown
 from paceline.pytest_plugin.profiles import ProfilePass, with_profiles
 from paceline.pytest_plugin.recording import LINE, PHASES, RECORD, Recorder
+from paceline.record.codec import dump, load
 from paceline.record.environment import Environment, capture
 from paceline.record.redact import Redactor, secret_values
 from paceline.report.format import aligned, quantity, visible
@@ -72,8 +73,8 @@ class Session:
         self._session = SessionInfo(id=session_id, name="", kind="pytest")
         self._environment: Environment | None = None
         self._journal: Journal | None = None
-        self._running: dict[str, str] = {}
-        self._lines: list[str | Record] = []
+        self._running: dict[str, dict[str, Any]] = {}
+        self._entries: list[dict[str, Any] | Record] = []
         self._summary = Summary(database=shown(self._database), directory=self._directory)
 
     @pytest.hookimpl(tryfirst=True)
@@ -107,12 +108,12 @@ class Session:
         line, record = report.__dict__.pop(LINE, None), report.__dict__.pop(RECORD, None)
         outcome: str = report.outcome
         if line is not None and report.when == "setup":
-            self._running[report.nodeid] = line
-            self._write(line)
+            self._running[report.nodeid] = load(line.encode())
+            self._write(line.encode())
         elif line is not None:
             self._running.pop(report.nodeid, None)
-            self._write(line)
-            self._lines.append(record or line)
+            self._write(line.encode())
+            self._entries.append(record or load(line.encode()))
         elif report.nodeid in self._running:
             if report.when not in PHASES:  # A worker died, says xdist.
                 self._give_up(report, report.longreprtext)
@@ -122,11 +123,11 @@ class Session:
     def _give_up(self, report: pytest.TestReport, reason: str) -> None:
         """Note that a test which started will have no record of its own."""
         start = self._running.pop(report.nodeid)
-        end = end_line(start, Status.FAILED, reason, report.longreprtext)
-        self._write(end)
-        self._lines += (start, end)
+        end = end_of(start, Status.FAILED, reason, report.longreprtext)
+        self._write(dump(end))
+        self._entries += (start, end)
 
-    def _write(self, line: str) -> None:
+    def _write(self, line: bytes) -> None:
         if self._journal is None:
             header = {
                 "database": shown(self._database),
@@ -144,7 +145,7 @@ class Session:
         journal = self._journal
         if journal is None:
             return
-        made = records([*self._lines, *self._running.values()])
+        made = records([*self._entries, *self._running.values()])
         if self._profile_dir is not None:
             directory = self._profile_dir / self._session.id
             made = (with_profiles(record, directory) for record in made)
@@ -171,12 +172,12 @@ class Session:
             if summary.records:
                 summary.previous = previous_values(store, summary.records, self._environment.class_id)
                 store.add(self._session, self._environment_data(), summary.records)
-            for path, header, lines in abandoned(self._database, self._directory):
+            for path, header, entries in abandoned(self._database, self._directory):
                 try:
                     session, environment = SessionInfo(**header["session"]), header["environment"]
                 except (KeyError, TypeError):
                     continue  # A later version wrote it.
-                found = list(records(lines))
+                found = list(records(entries))
                 store.add(session, environment, found)
                 summary.recovered += len(found)
                 path.unlink(missing_ok=True)
@@ -236,7 +237,7 @@ class Summary:
 
     def _change(self, record: Record) -> str:
         before, now = self.previous.get(record.case.key), record.metrics.get("duration")
-        if before is None or now is None or not isinstance(now.value, int | float) or before <= 0:
+        if before is None or now is None or not is_finite(now.value) or before <= 0:
             return ""
         if self.workers > 1:
             return "not comparable"

@@ -3,6 +3,7 @@
 Non-finite numbers are written as the strings "NaN", "Infinity" and "-Infinity".
 """
 
+import hashlib
 import json
 import logging
 import math
@@ -50,6 +51,11 @@ def dump_plain(data: Any, *, pretty: bool = False) -> bytes:
     except TypeError:  # Integers past 64 bits, lone surrogates.
         text = json.dumps(data, ensure_ascii=False, indent=2 if pretty else None)
         return text.encode("utf-8", "replace")
+
+
+def digest(value: Any) -> str:
+    """A short hash of a JSON value, the same however its file is laid out."""
+    return hashlib.sha256(dump(value)).hexdigest()[:16]
 
 
 def load(data: bytes) -> Any:

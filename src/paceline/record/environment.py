@@ -1,6 +1,5 @@
 """Where a session ran. A fact that cannot be read is simply absent; nothing here ever fails a run."""
 
-import hashlib
 import math
 import os
 import platform
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.model import Settings
-from paceline.record.codec import dump
+from paceline.record.codec import digest
 from paceline.record.events import utc_now
 from paceline.record.packages import conda_explicit, describe_python
 from paceline.record.redact import MASK, Redactor, is_secret_name
@@ -101,7 +100,7 @@ def capture(
         known.get(name, {}).update({key: value for key, value in hashes.items() if value})
     lasting = {name: fact for name, fact in known.items() if name not in MOMENTARY}
     comparable, conda = _comparable(facts), conda_explicit(environ)
-    ids = {"id": _digest([lasting, packages]), "class_id": _digest(comparable)}
+    ids = {"id": digest([lasting, packages]), "class_id": digest(comparable)}
     return Environment(
         **ids,
         data={**ids, "captured_at": utc_now(), **known, "comparable": comparable},
@@ -119,21 +118,18 @@ def _comparable(data: Mapping[str, Any]) -> dict[str, Any]:
         "cpus": cpu.get("count"),
         "usable_cpus": min(len(cpu.get("affinity", ())), container.get("cpu_limit", math.inf)),
         "memory_gib": round(memory_bytes / _GIB),
-        "kernel": _major_minor(data.get("kernel", "")),
+        "kernel": major_minor(data.get("kernel", "")),
         "in_container": "kind" in container,
         "gpus": [gpu.get("name") for gpu in data.get("gpus", ())],
         "gpu_driver": data.get("gpu_driver"),
-        "python": _major_minor(data.get("python", {}).get("version", "")),
+        "python": major_minor(data.get("python", {}).get("version", "")),
         "machine": data.get("machine"),
         "os": data.get("os"),
     }
 
 
-def _digest(value: Any) -> str:
-    return hashlib.sha256(dump(value)).hexdigest()[:16]
-
-
-def _major_minor(version: str) -> str:
+def major_minor(version: str) -> str:
+    """The first two numbers of a version."""
     return ".".join(re.findall(r"\d+", version)[:2])
 
 

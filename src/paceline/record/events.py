@@ -1,6 +1,5 @@
 """The journal of a session: one JSON line for each thing that happened, in the order it happened."""
 
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -46,16 +45,6 @@ class EventLog:
 
     def __exit__(self, *_: object) -> None:
         self._lines.close()
-
-
-def end_torn_line(fd: int) -> None:
-    """Begin a new line if the file ends within one: a runner was killed while it wrote."""
-    size = os.fstat(fd).st_size
-    if size and os.pread(fd, 1, size - 1) != b"\n":
-        os.write(fd, b"\n")
-
-
-read_events = read_lines
 
 
 def first_start(path: Path) -> dict[str, Any]:

@@ -1,8 +1,10 @@
-"""Files that survive a crash: written whole or not at all, or line by line; and a reserve for a full disk."""
+"""Files that survive a crash: written whole or not at all, or line by line; locks; and a reserve for a full disk."""
 
 import contextlib
+import fcntl
 import os
 from collections.abc import Iterable, Iterator
+from errno import EBADF, ENOLCK, EOPNOTSUPP
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,6 +17,36 @@ from paceline.record.layout import RESERVE
 def write_atomic(path: Path, data: bytes | Iterable[bytes], *, durable: bool = True) -> None:
     """Write a whole file or nothing into a directory of ours; readers see the old one or the new one."""
     below.write(path.parent, path.name, data, durable=durable)
+
+
+# NFS answers EBADF when what is open for reading only, as a directory always is, is to be locked alone.
+_NO_LOCKS = frozenset({ENOLCK, EOPNOTSUPP, EBADF})
+
+
+def lock_file(path: Path, *, wait: bool = False, shared: bool = False, optional: bool = False) -> int:
+    """Lock a file, which is made if need be; the descriptor holds the lock until all its copies are closed.
+
+    See `lock_fd`. A shared lock needs no right to write, and a file that is there.
+    """
+    fd = below.open_below(path.parent, path.name, os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT)
+    try:
+        lock_fd(fd, wait=wait, shared=shared, optional=optional)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def lock_fd(fd: int, *, wait: bool = False, shared: bool = False, optional: bool = False) -> None:
+    """Lock what is open; BlockingIOError if another has it and we do not wait.
+
+    `optional`: a file system that has no locks is no error; nobody is kept out then.
+    """
+    try:
+        fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+    except OSError as error:
+        if not optional or error.errno not in _NO_LOCKS:
+            raise
 
 
 RESERVE_BYTES = 1 << 20
@@ -49,7 +81,8 @@ class JsonLines:
     """Appends lines to a file, which is opened at the first one; OSError if the disk does not take a line.
 
     `durable`: each line is on the disk when `append` returns. A torn last line is ended, so that readers skip it;
-    `cut` removes it, for files of which every line must be readable.
+    `cut` removes it, for files of which every line must be readable. `alone`: the file is locked while it is open;
+    BlockingIOError if another process has it.
     """
 
     def __init__(
@@ -59,38 +92,53 @@ class JsonLines:
         root: Path | None = None,
         durable: bool = False,
         cut: bool = False,
+        alone: bool = False,
         mode: int = 0o666,
     ) -> None:
         self.path = path
         self._root = root or path.parent
         self._durable = durable
         self._cut = cut
+        self._alone = alone
         self._mode = mode
         self._fd: int | None = None
         self._is_torn = False
 
     def append(self, value: Any) -> None:
-        """Add a line, by one system call unless the disk takes less."""
-        line = dump(value) + b"\n"
+        """Add a value as a line."""
+        self.write(dump(value))
+
+    def write(self, line: bytes) -> None:
+        """Add a line that is JSON already, by one system call unless the disk takes less."""
         fd = self.open()
         before, self._is_torn = b"\n" if self._is_torn else b"", True
-        write_all(fd, before + line)
+        write_all(fd, before + line + b"\n")
         self._is_torn = False
         if self._durable:
             os.fsync(fd)
 
     def open(self) -> int:
-        """Open and repair the file now; its descriptor, for a lock."""
+        """Open and repair the file now; its descriptor."""
         if self._fd is None:
             name = str(self.path.relative_to(self._root))
-            self._fd = below.open_below(self._root, name, os.O_RDWR | os.O_CREAT | os.O_APPEND, self._mode)
-            size = os.fstat(self._fd).st_size
-            if size and os.pread(self._fd, 1, size - 1) != b"\n":
-                if self._cut:
-                    os.ftruncate(self._fd, below.read(self._root, name, size).rfind(b"\n") + 1)
-                else:
-                    os.write(self._fd, b"\n")
+            fd = below.open_below(self._root, name, os.O_RDWR | os.O_CREAT | os.O_APPEND, self._mode)
+            try:
+                if self._alone:
+                    lock_fd(fd, optional=True)
+                self._repair(fd)
+            except BaseException:
+                os.close(fd)
+                raise
+            self._fd = fd
         return self._fd
+
+    def _repair(self, fd: int) -> None:
+        size = os.fstat(fd).st_size
+        if size and os.pread(fd, 1, size - 1) != b"\n":
+            if self._cut:
+                os.ftruncate(fd, os.pread(fd, size, 0).rfind(b"\n") + 1)
+            else:
+                os.write(fd, b"\n")
 
     def sync(self) -> None:
         """Wait until all lines so far are on the disk."""

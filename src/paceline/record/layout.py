@@ -26,7 +26,6 @@ RECORD, RESULTS, OUTPUT = "record.json", "results.jsonl", "stdouterr.log"
 LOGS, ARTIFACTS, BENCHMARK_RESULTS, SCRATCH = "logs", "artifacts", "benchmark_results", "scratch"
 RAY_CLUSTER, ATTEMPTS = "ray_cluster", "attempts"
 ENTRY_FILES = (RECORD, RESULTS, OUTPUT, "resources.csv", "gpustats.csv")
-ENTRY_DIRS = (LOGS, ARTIFACTS, BENCHMARK_RESULTS, SCRATCH, RAY_CLUSTER, ATTEMPTS)
 
 MAX_NAME_BYTES = 120
 RESERVED = frozenset({*SESSION_FILES, *EVALS_FILES, DATA_SETUP})

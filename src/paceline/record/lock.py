@@ -1,12 +1,10 @@
 """Who runs a session: its lock, and the marks by which commands are found whose runner was killed."""
 
-import fcntl
 import json
 import os
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from errno import ENOLCK, EOPNOTSUPP
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,7 @@ from paceline.errors import SessionError
 from paceline.record import codec
 from paceline.record.below import RUNNER
 from paceline.record.events import RUN_ENDED, RUN_STARTED
-from paceline.record.files import read_lines
+from paceline.record.files import lock_file, read_lines
 from paceline.record.layout import EVENTS, LOCK
 
 
@@ -29,10 +27,17 @@ class SessionLock:
         """Lock the session and name its owner; False if this object holds it already."""
         if self._fd is not None:
             return False
-        fd = _open_lock(self._session_dir)
-        if _try_lock(fd) is False:
-            os.close(fd)
-            raise _locked(self._session_dir)
+        try:
+            fd = lock_file(self._session_dir / LOCK, optional=True)
+        except BlockingIOError:
+            who = describe(_read_small(self._session_dir / LOCK))
+            raise SessionError(
+                f"session {self._session_dir.name} is being run by {who}: wait for it, or end it first"
+            ) from None
+        except OSError as error:
+            raise SessionError(
+                f"cannot lock the session {self._session_dir}: {error.strerror or error}"
+            ) from error
         owner = codec.dump({"pid": os.getpid(), "host": socket.gethostname(), "runner": RUNNER})
         os.ftruncate(fd, os.pwrite(fd, owner, 0))
         self._fd = fd
@@ -52,15 +57,11 @@ def is_running(session_dir: Path) -> bool:
     if not _read_small(session_dir / LOCK):
         return False
     try:
-        fd = os.open(session_dir / LOCK, os.O_RDONLY)
-    except OSError:
+        os.close(lock_file(session_dir / LOCK, shared=True))
+    except BlockingIOError:
+        return True
+    except OSError:  # Not there any more, not ours to read, or on a file system that has no locks.
         return False
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError as error:
-        return error.errno not in (ENOLCK, EOPNOTSUPP)
-    finally:
-        os.close(fd)
     return False
 
 
@@ -81,10 +82,10 @@ def clear_stale(session_dir: Path) -> None:
     """Forget the dead runner, once the processes of `stale_run_ids` are gone; the session does not become newer."""
     if not _was_abandoned(session_dir):
         return
-    with unchanged_time(session_dir):
-        fd = _open_lock(session_dir)
-        if _try_lock(fd):  # Else a runner took the session up just now, and its name must stay.
-            os.ftruncate(fd, 0)
+    with unchanged_time(session_dir), suppress(BlockingIOError):
+        # If a runner took the session up just now, its name must stay.
+        fd = lock_file(session_dir / LOCK)
+        os.ftruncate(fd, 0)
         os.close(fd)
 
 
@@ -108,34 +109,10 @@ def _was_abandoned(session_dir: Path) -> bool:
     if not owner or owner.get("runner") == RUNNER:
         return False
     try:
-        fd = os.open(session_dir / LOCK, os.O_RDWR)
-    except OSError:  # Somebody else's session that we may only read.
+        os.close(lock_file(session_dir / LOCK))
+    except OSError:  # It runs, or is somebody else's that we may only read, or nothing can be locked there.
         return False
-    try:
-        return _try_lock(fd) is True
-    finally:
-        os.close(fd)
-
-
-def _open_lock(session_dir: Path) -> int:
-    try:
-        return os.open(session_dir / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError as error:
-        raise SessionError(f"cannot lock the session {session_dir}: {error.strerror or error}") from error
-
-
-def _try_lock(fd: int) -> bool | None:
-    """Whether the lock is ours now; None on a file system that has no locks."""
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        return None if error.errno in (ENOLCK, EOPNOTSUPP) else False
     return True
-
-
-def _locked(session_dir: Path) -> SessionError:
-    who = describe(_read_small(session_dir / LOCK))
-    return SessionError(f"session {session_dir.name} is being run by {who}: wait for it, or end it first")
 
 
 def describe(owner: Mapping[str, Any]) -> str:

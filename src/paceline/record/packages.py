@@ -29,7 +29,7 @@ def installed() -> list[str]:
     for distribution in metadata.distributions():
         named = _name_and_version(distribution)
         if named:
-            lines.setdefault(_normal(named[0]), _line(distribution, *named))
+            lines.setdefault(normal_name(named[0]), _line(distribution, *named))
     return [lines[key] for key in sorted(lines)]
 
 
@@ -102,7 +102,8 @@ def _origin(distribution: metadata.Distribution) -> dict[str, Any]:
     return origin if isinstance(origin, dict) else {}
 
 
-def _normal(name: str) -> str:
+def normal_name(name: str) -> str:
+    """The name of a package as an index spells it."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

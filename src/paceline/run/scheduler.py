@@ -36,11 +36,10 @@ def machine_capacity() -> Capacity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """What one running case holds: a slot and the GPUs it may see; on a pool, a part of a node."""
+    """What one running case holds: a slot and the GPUs it may see."""
 
     slot: int
     gpus: tuple[str, ...] = ()
-    node: str = ""
 
 
 RunCase = Callable[[Case, Grant], Record]

@@ -1,7 +1,6 @@
 """Delivers a session's calls to one sink, in a process of its own that may hang, starve or crash as it likes."""
 
 import ctypes
-import fcntl
 import os
 import resource
 import select
@@ -18,6 +17,7 @@ from typing import Any
 from paceline import plugins
 from paceline.errors import PacelineError
 from paceline.record import codec
+from paceline.record.files import Tail, lock_file
 from paceline.record.redact import Redactor, secret_values
 from paceline.sinks import GoOn, Sink, SinkContext, TryLater, Undeliverable
 from paceline.sinks.ledger import Choice, Ledger
@@ -31,7 +31,6 @@ from paceline.sinks.outbox import (
     OFF,
     Call,
     Letter,
-    Tail,
     read_plan,
 )
 
@@ -279,19 +278,18 @@ def main(letter_fd: int) -> int:
         letter = Letter.unpack(file.read())
     sys.path[:] = letter.sys_path
     masks = Masks((*letter.secrets, *secret_values(os.environ)))
-    with (letter.directory / LOCK).open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return BUSY
-        doorbell = os.dup(0)
-        copier = _capture_output(letter.directory / OUTPUT, masks)
-        _limit(letter)
-        code = Courier(letter, masks, doorbell).run()
-        for stream in (sys.stdout, sys.stderr):
-            stream.close()
-        copier.join(_LAST_WORDS_S)
-        return code
+    try:
+        lock_file(letter.directory / LOCK, optional=True)  # Until the process ends.
+    except BlockingIOError:
+        return BUSY
+    doorbell = os.dup(0)
+    copier = _capture_output(letter.directory / OUTPUT, masks)
+    _limit(letter)
+    code = Courier(letter, masks, doorbell).run()
+    for stream in (sys.stdout, sys.stderr):
+        stream.close()
+    copier.join(_LAST_WORDS_S)
+    return code
 
 
 def _die_with_parent() -> None:

@@ -12,8 +12,9 @@ from time import monotonic, sleep, time
 
 from paceline.model import SinkSpec
 from paceline.plugins import boot_code, python_command
+from paceline.record.files import Tail
 from paceline.sinks.ledger import Ledger
-from paceline.sinks.outbox import BUSY, ENDS, LEDGER, OFF, Letter, Tail, sink_dir
+from paceline.sinks.outbox import BUSY, ENDS, LEDGER, OFF, Letter, sink_dir
 
 Note = Callable[[str], None]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from paceline.model import Finding, Measurement, Record, Report, Status
+from paceline.model import Finding, Measurement, Record, Report, Status, is_number
 from paceline.report.format import measured, visible
 from paceline.report.table import Row, Table, complaints, key_metrics, make_table, summary
 from paceline.sinks import SinkContext
@@ -121,9 +121,7 @@ def _points(evidence: Mapping[str, Any]) -> tuple[tuple[float, ...], int | None]
     given = evidence.get("values") or evidence.get("points") or ()
     values = [point.get("value") if isinstance(point, Mapping) else point for point in given]
     index = evidence.get("index")
-    numbers = tuple(
-        float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)
-    )
+    numbers = tuple(float(value) for value in values if is_number(value))
     whole = len(numbers) == len(values) and isinstance(index, int)
     return numbers, index if whole else None
 

@@ -3,7 +3,6 @@
 The files are append-only: a crash can only make them shorter by their last line.
 """
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -11,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from paceline.model import Case, Status
-from paceline.record.below import write_all
-from paceline.record.codec import dump
-from paceline.record.events import end_torn_line, read_events, utc_now
+from paceline.record.events import utc_now
+from paceline.record.files import JsonLines, append_line, read_lines
 from paceline.sinks.outbox import JOURNAL, LEDGER, Call, StoredPlan, read_calls
 
 FAILURES, REGRESSIONS = "failures", "regressions"
@@ -103,7 +101,7 @@ class Ledger:
         return next(reversed(self.faults.values()), "")
 
     def read(self) -> "Ledger":
-        for line in read_events(self.directory / LEDGER):
+        for line in read_lines(self.directory / LEDGER):
             self._take(line)
         return self
 
@@ -131,12 +129,7 @@ class Ledger:
 
     def _write(self, **fields: Any) -> None:
         line = {"time": utc_now(), **fields}
-        fd = os.open(self.directory / LEDGER, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-        try:
-            end_torn_line(fd)
-            write_all(fd, dump(line) + b"\n")
-        finally:
-            os.close(fd)
+        append_line(self.directory / LEDGER, line)
         self._take(line)
 
 
@@ -172,7 +165,7 @@ class Notebook:
     def __init__(self, state_dir: Path) -> None:
         state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._path = state_dir / NOTEBOOK
-        self._facts = {str(fact["key"]): fact for fact in read_events(self._path) if "key" in fact}
+        self._facts = {str(fact["key"]): fact for fact in read_lines(self._path) if "key" in fact}
 
     def get(self, key: str) -> dict[str, Any] | None:
         """The fact noted last under this key."""
@@ -182,13 +175,8 @@ class Notebook:
         """Note a fact in place of the earlier one."""
         noted = {**fact, "key": key}
         # For the owner's eyes: the address of an upload under way lets its holder write to it.
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            end_torn_line(fd)
-            write_all(fd, dump(noted) + b"\n")
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        with JsonLines(self._path, durable=True, mode=0o600) as log:
+            log.append(noted)
         self._facts[key] = noted
         return noted
 

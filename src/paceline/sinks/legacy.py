@@ -11,17 +11,19 @@ from pydantic import ValidationError
 from paceline.errors import MissingExtra
 from paceline.model import Plan, Record, Report
 from paceline.record.codec import read_record, result_data, revive
-from paceline.record.events import read_events
+from paceline.record.files import read_lines
 from paceline.record.layout import RECORD, RESULTS, entry_path
 from paceline.sinks import Sink, SinkContext, Undeliverable
 
 
-class RunLoggerAdapter(Sink):
-    """For classes with start_session, start_run, log_params, log_metrics, log_artifact, end_run, end_session."""
-
+class _Adapter(Sink):
     def __init__(self, wrapped: Any, options: Mapping[str, Any], context: SinkContext) -> None:
         super().__init__(options, context)
         self._wrapped = wrapped
+
+
+class RunLoggerAdapter(_Adapter):
+    """For classes with start_session, start_run, log_params, log_metrics, log_artifact, end_run, end_session."""
 
     def open(self, plan: Plan) -> None:
         self._wrapped.start_session(plan.session)
@@ -42,12 +44,8 @@ class RunLoggerAdapter(Sink):
         self._wrapped.end_session(report.ok)
 
 
-class DuckAdapter(Sink):
+class DuckAdapter(_Adapter):
     """For classes with our methods, or some of them, that are not derived from `Sink`."""
-
-    def __init__(self, wrapped: Any, options: Mapping[str, Any], context: SinkContext) -> None:
-        super().__init__(options, context)
-        self._wrapped = wrapped
 
     def open(self, plan: Plan) -> None:
         self._call("open", plan)
@@ -70,12 +68,8 @@ class DuckAdapter(Sink):
             made(*arguments)
 
 
-class ResultDictAdapter(Sink):
+class ResultDictAdapter(_Adapter):
     """For classes with initialize(session_name, env), process_result(result) and finalize()."""
-
-    def __init__(self, wrapped: Any, options: Mapping[str, Any], context: SinkContext) -> None:
-        super().__init__(options, context)
-        self._wrapped = wrapped
 
     def open(self, plan: Plan) -> None:
         self._wrapped.initialize(plan.session, dict(self.context.environment))
@@ -95,7 +89,7 @@ def _tasks(record: Record, entry_dir: Path) -> list[Any]:
     latest = read_record(entry_dir / RECORD)
     if latest is None or latest.attempt != record.attempt:
         return []
-    last = deque(read_events(entry_dir / RESULTS), maxlen=1)
+    last = deque(read_lines(entry_dir / RESULTS), maxlen=1)
     tasks = revive(last[0].get("tasks")) if last else None
     return tasks if isinstance(tasks, list) else []
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from paceline.model import Plan, Record, Report, Scalar, Status
+from paceline.model import Plan, Record, Report, Status, as_float
 from paceline.record.codec import dump, plain
 from paceline.record.layout import OUTPUT, RECORD
 from paceline.record.packages import CONDA, PACKAGES
@@ -219,7 +219,7 @@ def make_metrics(record: Record) -> "list[Metric]":
         key = safe_name(name)
         values = measured.samples if len(measured.samples) > 1 else ()
         for step, value in enumerate([*values, measured.value]):
-            number = as_number(value)
+            number = as_float(value)
             if number is not None:
                 found.append(Metric(key=key, value=number, timestamp=at_ms, step=step))
     return found
@@ -242,10 +242,6 @@ def make_params(record: Record) -> "list[Param]":
 
     given = {**record.case.params, **record.params}
     return [Param(safe_name(name), _text(value)) for name, value in given.items()]
-
-
-def as_number(value: Scalar) -> float | None:
-    return float(value) if isinstance(value, bool | int | float) else None
 
 
 def safe_name(name: str) -> str:
@@ -303,7 +299,7 @@ def record_tags(record: Record, context: SinkContext, parent: str) -> dict[str, 
     texts = {
         f"metric.{safe_name(name)}": _text(plain(measured.value))
         for name, measured in record.metrics.items()
-        if as_number(measured.value) is None
+        if as_float(measured.value) is None
     }
     facts = {
         "mlflow.parentRunId": parent,

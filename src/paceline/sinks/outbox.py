@@ -20,10 +20,8 @@ from pydantic import TypeAdapter
 
 from paceline.model import Case, Finding, Plan, Record, Report, SinkSpec, Status
 from paceline.record import codec
-from paceline.record.below import write_all
 from paceline.record.directory import SessionDir
-from paceline.record.events import end_torn_line, read_events
-from paceline.record.files import write_atomic
+from paceline.record.files import JsonLines, read_lines, write_atomic
 from paceline.record.layout import OUTBOX, RECORD, entry_path, names_in, safe_name
 
 SESSION, JOURNAL, LEDGER, SPEC = "session.json", "journal.jsonl", "ledger.jsonl", "spec.json"
@@ -50,7 +48,7 @@ class Outbox:
     def __init__(self, session_dir: Path) -> None:
         self.session_dir = session_dir
         self.path = session_dir / OUTBOX
-        self._fd: int | None = None
+        self._lines = JsonLines(self.path / JOURNAL)
         self._keys: set[str] = set()
         self._run = 0
 
@@ -109,9 +107,7 @@ class Outbox:
         return not self._run or f"close-{self._run}" in self._keys
 
     def close(self) -> None:
-        if self._fd is not None:
-            os.close(self._fd)
-            self._fd = None
+        self._lines.close()
 
     def forget(self) -> None:
         """Nothing is waiting any more."""
@@ -140,10 +136,7 @@ class Outbox:
     def _append(self, kind: str, key: str, data: Mapping[str, Any]) -> None:
         if key in self._keys:
             return
-        if self._fd is None:
-            self._fd = os.open(self.path / JOURNAL, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-            end_torn_line(self._fd)
-        write_all(self._fd, codec.dump({"kind": kind, "key": key, **data}) + b"\n")
+        self._lines.append({"kind": kind, "key": key, **data})
         self._keys.add(key)
 
 
@@ -193,37 +186,9 @@ def read_plan(outbox: Path) -> StoredPlan:
 
 def read_calls(journal: Path) -> Iterator[Call]:
     """The calls of a journal in order; torn lines are left out."""
-    for line in read_events(journal):
+    for line in read_lines(journal):
         if isinstance(line.get("kind"), str) and isinstance(line.get("key"), str):
             yield Call(kind=line["kind"], key=line["key"], data=line)
-
-
-class Tail:
-    """The lines that were added to a file of JSON lines since it was last read."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._position = 0
-        self._rest = b""
-
-    def read(self) -> list[dict[str, Any]]:
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._position)
-                data = file.read()
-        except FileNotFoundError:
-            return []
-        self._position += len(data)
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        return [found for line in lines if (found := _mapping(line)) is not None]
-
-
-def _mapping(line: bytes) -> dict[str, Any] | None:
-    try:
-        found = codec.load(line)
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
 
 
 def sink_dir(session_dir: Path, name: str) -> Path:

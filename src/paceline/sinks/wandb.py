@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from paceline.model import Plan, Record, Scalar
+from paceline.model import Plan, Record, as_float
 from paceline.record.codec import plain
 from paceline.sinks import Sink, SinkContext, TryLater
 
@@ -166,7 +166,7 @@ def _steps(record: Record) -> list[dict[str, float]]:
     rows = []
     for step in range(count):
         samples = {
-            name: _number(measured.samples[step])
+            name: as_float(measured.samples[step])
             for name, measured in record.metrics.items()
             if step < len(measured.samples)
         }
@@ -182,7 +182,3 @@ def _summary(record: Record) -> dict[str, Any]:
         "reason": record.reason,
         "exec_time_s": record.exec_time_s,
     }
-
-
-def _number(value: Scalar) -> float | None:
-    return float(value) if isinstance(value, bool | int | float) else None

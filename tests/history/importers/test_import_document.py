@@ -10,6 +10,7 @@ import pytest
 from paceline.errors import HistoryError
 from paceline.history.importers import document
 from paceline.history.importers.document import Value, parse, read_bytes, read_json
+from paceline.record.codec import digest
 
 
 def fault(path: Path) -> str:
@@ -120,7 +121,7 @@ def test_parameters_are_scalars() -> None:
     found = Value(
         {"n": 1, "s": "x", "none": None, "flag": True, "list": [1, {"a": 2}], "long": "x" * 300}, "f"
     ).scalars()
-    assert found.pop("long") == f"{'x' * 200}…{document.digest('x' * 300)}"
+    assert found.pop("long") == f"{'x' * 200}…{digest('x' * 300)}"
     assert found == {"n": 1, "s": "x", "none": None, "flag": True, "list": '[1,{"a":2}]'}
 
 
@@ -134,7 +135,7 @@ def test_a_name_with_a_line_break_stays_on_one_line(tmp_path: Path) -> None:
 
 def test_a_hash_does_not_depend_on_the_layout() -> None:
     data = {"a": [1, 2.5, None], "b": "ä"}
-    assert document.digest(parse(json.dumps(data).encode(), "f").data) == document.digest(
+    assert digest(parse(json.dumps(data).encode(), "f").data) == digest(
         parse(json.dumps(data, indent=4).encode("utf-16"), "f").data
     )
 

@@ -1,6 +1,5 @@
 """What the arms' runs gave, and what it says so far."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
@@ -9,7 +8,7 @@ from typing import Any
 from paceline import metrics as known
 from paceline.experiments.ab.blocks import level_of
 from paceline.judge.comparison import Comparison, compare, judge_interval
-from paceline.model import Direction, Record, Status
+from paceline.model import Direction, Record, Status, is_finite
 
 _DEFAULT = frozenset({"exec_time_s", "peak_memory_bytes"})
 _LEFT_OUT = frozenset(known.KNOWN) - _DEFAULT
@@ -48,10 +47,7 @@ def trial_data(records: Iterable[Record]) -> dict[str, Any]:
 
 def _numbers(samples: Sequence[Any]) -> list[float]:
     """The samples if all are finite numbers; one that is none makes the run say nothing."""
-    fine = all(
-        isinstance(one, int | float) and not isinstance(one, bool) and math.isfinite(one) for one in samples
-    )
-    return [float(one) for one in samples] if fine else []
+    return [float(one) for one in samples] if all(map(is_finite, samples)) else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

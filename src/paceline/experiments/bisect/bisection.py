@@ -4,7 +4,6 @@ Candidates are built, cases run, and every run is in a journal before the next.
 """
 
 import functools
-import hashlib
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -27,7 +26,7 @@ from paceline.experiments.journal import Journal, write_report
 from paceline.experiments.trials import TrialSetting, run_trial
 from paceline.model import Case, Record, Status, is_finite
 from paceline.plan import find_results_place
-from paceline.record.codec import dump
+from paceline.record.codec import digest, dump
 from paceline.record.layout import safe_name
 from paceline.record.remote.address import working_dir
 from paceline.session.request import Request, load_config, prepare
@@ -60,7 +59,7 @@ class BisectTask:
         ]
         build = [str(builder.repo), builder.setup, builder.install, builder.options]
         asked = [self.case.key, self.case.fingerprint, question.metric, steps, build]
-        return hashlib.sha256(dump(asked)).hexdigest()[:16]
+        return digest(asked)
 
     def placed_under(self, parent: Path) -> "BisectTask":
         """The same task in a directory of its own, always the same one for the same question."""

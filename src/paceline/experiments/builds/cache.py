@@ -3,7 +3,6 @@
 Also the programs that fill them: builds, whose output goes to a log, and questions, whose output is the answer.
 """
 
-import fcntl
 import json
 import os
 import shutil
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.errors import BuildError
-from paceline.record.files import write_atomic
+from paceline.record.files import lock_file, write_atomic
 
 KEPT_DAYS = 30
 """After so long without use a directory is removed."""
@@ -83,13 +82,12 @@ def _age_s(path: Path) -> float:
 @contextmanager
 def _locked(directory: Path, *, wait: bool = True) -> Iterator[int]:
     """Hold the directory's lock; without waiting, -1 means that another process has it."""
-    fd = os.open(_beside(directory, _LOCK), os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            yield -1
-            return
+        fd = lock_file(_beside(directory, _LOCK), wait=wait)
+    except BlockingIOError:
+        yield -1
+        return
+    try:
         yield fd
     finally:
         os.close(fd)

@@ -14,13 +14,14 @@ from paceline.history.importers.batch import (
     measure,
     single,
 )
-from paceline.history.importers.document import Value, digest, read_bytes, read_json
+from paceline.history.importers.document import Value, read_bytes, read_json
 from paceline.history.importers.values import (
     environment,
     number_or_text,
     time_of_file,
 )
 from paceline.model import Case, Measurement, Record
+from paceline.record.codec import digest
 
 FORMAT = "criterion"
 _FILES = ("benchmark.json", "estimates.json", "sample.json")

@@ -25,7 +25,7 @@ from paceline.metrics import describe
 from paceline.model import Measurement, Record, Scalar, Status
 
 FORMAT = "curator"
-_RESULTS, _ENVIRONMENT, _SETUPS = "results.json", "env.json", "data_setup"
+_RESULTS, _ENVIRONMENT = "results.json", "env.json"
 
 
 def found(directory: Path) -> bool:

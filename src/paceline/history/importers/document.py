@@ -4,7 +4,6 @@ So a fault can be named in one line.
 """
 
 import gzip
-import hashlib
 import json
 import stat
 import zlib
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.errors import HistoryError
-from paceline.model import Scalar
+from paceline.model import Scalar, is_number
 from paceline.record import codec
 
 MAX_BYTES = 512 << 20
@@ -103,11 +102,6 @@ def storable_text(text: str) -> str:
     return text.encode("utf-8", "replace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
-def digest(value: Any) -> str:
-    """A short hash of a JSON value, the same however its file is laid out."""
-    return hashlib.sha256(codec.dump(value)).hexdigest()[:16]
-
-
 def read_json(path: Path) -> "Value":
     """The JSON document in a file."""
     return parse(read_bytes(path), path)
@@ -184,7 +178,7 @@ class Value:
         return int(text) if text.isdecimal() and len(text) < _LONGEST_COUNT else 0
 
     def is_number(self) -> bool:
-        return isinstance(self.data, int | float) and not isinstance(self.data, bool)
+        return is_number(self.data)
 
     def scalar(self) -> Scalar:
         """One value as a parameter has it; lists and objects become their JSON text, cut if it is long."""
@@ -193,7 +187,7 @@ class Value:
         if isinstance(self.data, int | float):
             return self.number()
         text = self.data if isinstance(self.data, str) else codec.dump(self.data).decode()
-        return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…{digest(text)}"
+        return text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…{codec.digest(text)}"
 
     def scalars(self) -> dict[str, Scalar]:
         """The fields of an object, each as a parameter has it."""

@@ -14,7 +14,7 @@ from paceline.history.importers.batch import (
     measure,
     single,
 )
-from paceline.history.importers.document import Value, digest
+from paceline.history.importers.document import Value
 from paceline.history.importers.values import (
     environment,
     seconds_in,
@@ -23,6 +23,7 @@ from paceline.history.importers.values import (
 )
 from paceline.metrics import describe
 from paceline.model import Case, Direction, Record, Scalar, Status
+from paceline.record.codec import digest
 
 FORMAT = "google-benchmark"
 _TIMES = {"real_time": "duration", "cpu_time": "cpu_time"}

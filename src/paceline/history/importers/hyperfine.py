@@ -13,7 +13,7 @@ from paceline.history.importers.batch import (
     measure,
     single,
 )
-from paceline.history.importers.document import Value, digest
+from paceline.history.importers.document import Value
 from paceline.history.importers.values import (
     environment,
     number_or_text,
@@ -22,6 +22,7 @@ from paceline.history.importers.values import (
 )
 from paceline.metrics import describe
 from paceline.model import Measurement, Record, Scalar, Status
+from paceline.record.codec import digest
 
 FORMAT = "hyperfine"
 _NAMES = {

@@ -14,10 +14,11 @@ from paceline.history.importers.batch import (
     once,
     single,
 )
-from paceline.history.importers.document import Value, digest
+from paceline.history.importers.document import Value
 from paceline.history.importers.values import environment, time_from_epoch, time_of_file
 from paceline.metrics import describe
 from paceline.model import Direction, Measurement, Record, Scalar
+from paceline.record.codec import digest
 
 FORMAT = "lm-eval"
 _NO_METRICS = frozenset({"alias", "sample_len", "name", "samples", "sample_count"})

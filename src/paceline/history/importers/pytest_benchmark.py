@@ -13,9 +13,10 @@ from paceline.history.importers.batch import (
     measure,
     single,
 )
-from paceline.history.importers.document import Value, digest
+from paceline.history.importers.document import Value
 from paceline.history.importers.values import environment, time_from_text, time_of_file
 from paceline.model import Direction, Measurement, Record, Scalar
+from paceline.record.codec import digest
 
 FORMAT = "pytest-benchmark"
 _UNKNOWN = frozenset({"unversioned", "unknown", "(unknown)", "(detached head)"})

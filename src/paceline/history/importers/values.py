@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from paceline.history.importers.document import digest
 from paceline.model import Scalar
+from paceline.record.codec import digest
+from paceline.record.environment import major_minor
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "second": 1.0}
 _NUMBER = re.compile(r"-?\d{1,15}(\.\d+)?(e[+-]?\d{1,2})?", re.IGNORECASE)
@@ -112,9 +113,9 @@ def environment(
         cpu=cpu,
         cpus=cpus,
         memory_gib=round(memory_bytes / _GIB),
-        kernel=_major_minor(kernel),
+        kernel=major_minor(kernel),
         gpus=list(gpus),
-        python=_major_minor(python),
+        python=major_minor(python),
         implementation="" if implementation.lower() == "cpython" else implementation,
         machine=machine,
         os=os,
@@ -124,7 +125,3 @@ def environment(
 
 def _known_facts(**facts: Any) -> dict[str, Any]:
     return {name: fact for name, fact in facts.items() if fact}
-
-
-def _major_minor(version: str) -> str:
-    return ".".join(re.findall(r"\d+", version)[:2])

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from paceline.history.store.entries import UNKNOWN, clean, json_text
 from paceline.record.environment import MOMENTARY
+from paceline.record.packages import normal_name
 
 # What is kept is the same for all sessions of an environment; packages have a table of their own.
 _NOT_KEPT = MOMENTARY | {"captured_at", "packages"}
@@ -55,17 +56,13 @@ def stub(ident: str, known: StoredEnvironment) -> StoredEnvironment:
 def _packages(listed: Mapping[str, Any] | Iterable[Any]) -> Iterator[tuple[str, str]]:
     """Name and version of each package, from a mapping or from lines as `pip freeze` writes them."""
     if isinstance(listed, Mapping):
-        yield from ((_normal(clean(str(name))), _text(version)) for name, version in listed.items())
+        yield from ((normal_name(clean(str(name))), _text(version)) for name, version in listed.items())
         return
     for line in listed:
         text = _text(line).strip().rpartition("  # ")[2]
         found = _PINNED.match(text) or _FROM_URL.match(text)
         if found:
-            yield _normal(found[1]), found[2]
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+            yield normal_name(found[1]), found[2]
 
 
 def _text(value: Any) -> str:

@@ -2,7 +2,6 @@
 
 # ruff: noqa: S608 - only names of our own are put into statements, never values
 
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from paceline.errors import HistoryError
 from paceline.history.store import schema
 from paceline.history.store.database import Database, use_wal
 from paceline.history.store.views import VIEWS, drop_view
+from paceline.record.files import lock_file
 
 REVISIONS = ("0001", "0002", "0003")
 """All there have been, oldest first. Known here because looking through the files would import alembic."""
@@ -123,8 +123,7 @@ def _alone(path: Path | None) -> Iterator[None]:
 def _lock(path: Path) -> int:
     """Hold the lock file; one that its last owner removed meanwhile is no lock, so look again."""
     while True:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-        fcntl.flock(fd, fcntl.LOCK_EX)
+        fd = lock_file(path, wait=True)
         try:
             if os.fstat(fd).st_ino == path.stat().st_ino:
                 return fd

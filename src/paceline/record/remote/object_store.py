@@ -3,7 +3,6 @@
 Credentials come from where the store's own client takes them, such as the variables AWS_*.
 """
 
-import fcntl
 import math
 import os
 import time
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from paceline.errors import MissingExtra, PacelineError
-from paceline.record.files import write_atomic
+from paceline.record.files import lock_file, write_atomic
 from paceline.record.remote.address import place_of, split
 
 _S3 = ("s3://", "s3a://")
@@ -213,9 +212,11 @@ def _code(error: BaseException) -> str:
 def _locked(path: Path) -> Iterator[None]:
     """Keeps other writers of a file away, as a file system does not decide between them."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_name(f".{path.name}.lock").open("ab") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    fd = lock_file(path.with_name(f".{path.name}.lock"), wait=True)
+    try:
         yield
+    finally:
+        os.close(fd)
 
 
 def _open(url: str, *, is_s3: bool) -> tuple[Any, str]:

@@ -1,6 +1,5 @@
 """The home of a Ray cluster of our own: a private directory, short enough for socket names, and gone after it."""
 
-import fcntl
 import json
 import os
 import re
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from paceline.errors import PacelineError
+from paceline.record.files import lock_fd
 from paceline.record.redact import Redactor
 from paceline.run.local import tree
 
@@ -63,7 +63,7 @@ class Home:
                 "set TMPDIR to a directory that you can write to"
             ) from error
         owner = (path / f"{OWNER}.new").open("xb")
-        fcntl.flock(owner, fcntl.LOCK_EX)
+        lock_fd(owner.fileno(), wait=True)
         owner.write(json.dumps({"pid": os.getpid(), "started": time.time(), "run_id": run_id}).encode())
         owner.flush()
         # Locked before it gets its name, so that nobody finds it unlocked.
@@ -159,7 +159,7 @@ def seize(path: Path) -> BinaryIO | None:
     except OSError:  # still being made
         return None
     try:
-        fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_fd(owner.fileno())
     except OSError:  # in use
         owner.close()
         return None

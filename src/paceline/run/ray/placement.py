@@ -121,7 +121,7 @@ class PoolLedger:
                 self._no_room_for.add(size)
                 return None
             self._reserve(case, node)
-            return Grant(slot=0, node=node.id if node else "")
+            return Grant(slot=0)
 
     def give_back(self, case: Case) -> None:
         with self._lock:
