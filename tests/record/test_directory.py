@@ -1,5 +1,7 @@
 import json
 import os
+import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -275,3 +277,66 @@ def test_sessions_are_listed_the_last_started_first(tmp_path: Path) -> None:
     assert [path.name for path in sessions(results_dir)] == ["a", "c", "b"]
     SessionDir.open(results_dir / "b").lock()
     assert sessions(results_dir)[0] == results_dir / "b"
+
+
+class TestSomebodyElsesSession:
+    """Links in a session that somebody else made lead nowhere."""
+
+    def test_nothing_is_moved_through_a_link(self, session_dir: SessionDir, tmp_path: Path) -> None:
+        home = tmp_path / "home"
+        home.mkdir()
+        (home / "diary.txt").write_text("mine")
+        (session_dir.path / "bench").symlink_to(home)
+        case = make_case()
+        for call in (session_dir.prepare, session_dir.run_dir, session_dir.next_attempt):
+            with suppress(OSError):
+                call(case)
+        with pytest.raises(OSError, match="not a directory"):
+            session_dir.write_record(make_record(make_case()))
+        assert [path.name for path in home.iterdir()] == ["diary.txt"]
+
+    def test_attempts_that_lead_elsewhere_are_not_followed(
+        self, session_dir: SessionDir, tmp_path: Path
+    ) -> None:
+        home = tmp_path / "home"
+        home.mkdir()
+        entry = session_dir.prepare(make_case())
+        (entry / "attempts").symlink_to(home)
+        session_dir.write_record(make_record(make_case()))
+        with pytest.raises(OSError, match="link"):
+            session_dir.move_aside(make_case())
+        assert list(home.iterdir()) == []
+
+    def test_a_record_behind_a_link_is_none(self, session_dir: SessionDir, tmp_path: Path) -> None:
+        other = SessionDir.create(make_plan(tmp_path, "other"))
+        other.write_record(make_record(make_case()))
+        (session_dir.path / "bench").symlink_to(other.path / "bench")
+        assert session_dir.read_record(make_case()) is None
+        assert list(session_dir.stored_records()) == []
+        assert not session_dir.records([make_case()])
+
+    def test_output_behind_a_link_is_not_read(self, session_dir: SessionDir, tmp_path: Path) -> None:
+        (tmp_path / "key").write_text("private")
+        entry = session_dir.prepare(make_case())
+        (entry / "logs" / "stdouterr.log").symlink_to(tmp_path / "key")
+        with pytest.raises(OSError, match="regular"):
+            session_dir.output_tail(make_case(), 100)
+        shutil.rmtree(entry / "logs")
+        (entry / "logs").symlink_to(tmp_path)
+        (tmp_path / "stdouterr.log").write_text("private")
+        with pytest.raises(OSError, match="link"):
+            session_dir.output_tail(make_case(), 100)
+
+    def test_a_device_in_place_of_a_record_is_no_record(self, session_dir: SessionDir) -> None:
+        session_dir.prepare(make_case())
+        os.mkfifo(session_dir.path / "bench" / "record.json")
+        assert session_dir.read_record(make_case()) is None
+
+    def test_a_linked_session_is_not_listed(self, session_dir: SessionDir, tmp_path: Path) -> None:
+        (session_dir.path.parent / "link").symlink_to(session_dir.path)
+        assert sessions(session_dir.path.parent) == [session_dir.path]
+
+    def test_an_absurd_number_of_an_attempt_is_none(self, session_dir: SessionDir) -> None:
+        entry = session_dir.prepare(make_case())
+        (entry / "attempts" / f"attempt-{'9' * 26}").mkdir(parents=True)
+        assert session_dir.next_attempt(make_case()) == 2

@@ -1,7 +1,9 @@
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from paceline.errors import SessionError
 from paceline.record.directory import SessionDir
 from paceline.record.events import EventLog
-from paceline.record.lock import clear_stale, stale_run_ids
+from paceline.record.lock import clear_stale, is_running, stale_run_ids
 from record.session_dirs import names_in
 
 HOLD_LOCK = """
@@ -90,3 +92,38 @@ class TestLock:
         (session_dir.path / ".tmp-left").write_text("half")
         session_dir.lock()
         assert names_in(session_dir.path) == [".lock"]
+
+    def test_a_lock_that_is_a_link_is_refused_and_empties_nothing(
+        self, session_dir: SessionDir, tmp_path: Path
+    ) -> None:
+        mine = tmp_path / "diary.txt"
+        mine.write_text('{"runner": "somebody"}')
+        (session_dir.path / ".lock").unlink()
+        (session_dir.path / ".lock").symlink_to(mine)
+        (session_dir.path / "plan.json").write_text("{}")
+        with pytest.raises(SessionError, match="cannot lock the session"):
+            session_dir.lock()
+        clear_stale(session_dir.path)
+        assert stale_run_ids(session_dir.path) == []
+        assert mine.read_text() == '{"runner": "somebody"}'
+
+    def test_a_copied_session_does_not_end_the_commands_of_a_live_one(
+        self, session_dir: SessionDir, tmp_path: Path
+    ) -> None:
+        with start_runner(session_dir.path, "one") as runner:
+            shutil.copytree(session_dir.path, tmp_path / "copy")
+            assert stale_run_ids(tmp_path / "copy") == []
+            runner.send_signal(signal.SIGKILL)
+        assert stale_run_ids(tmp_path / "copy") == []
+        assert stale_run_ids(session_dir.path) == ["id-of-one"]
+
+    @pytest.mark.parametrize("name", [".lock", "events.jsonl"])
+    def test_a_pipe_hangs_nobody(self, session_dir: SessionDir, name: str) -> None:
+        with start_runner(session_dir.path, "one") as runner:
+            runner.send_signal(signal.SIGKILL)
+        (session_dir.path / name).unlink()
+        os.mkfifo(session_dir.path / name)
+        assert is_running(session_dir.path) is False
+        with suppress(OSError):  # Refused at once.
+            stale_run_ids(session_dir.path)
+        clear_stale(session_dir.path)

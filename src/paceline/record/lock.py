@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.errors import SessionError
-from paceline.record import codec
+from paceline.record import below, codec
 from paceline.record.below import RUNNER
 from paceline.record.events import RUN_ENDED, RUN_STARTED
 from paceline.record.files import lock_file, read_lines
@@ -30,7 +30,7 @@ class SessionLock:
         try:
             fd = lock_file(self._session_dir / LOCK, optional=True)
         except BlockingIOError:
-            who = describe(_read_small(self._session_dir / LOCK))
+            who = describe(_read_owner(self._session_dir))
             raise SessionError(
                 f"session {self._session_dir.name} is being run by {who}: wait for it, or end it first"
             ) from None
@@ -38,8 +38,8 @@ class SessionLock:
             raise SessionError(
                 f"cannot lock the session {self._session_dir}: {error.strerror or error}"
             ) from error
-        owner = codec.dump({"pid": os.getpid(), "host": socket.gethostname(), "runner": RUNNER})
-        os.ftruncate(fd, os.pwrite(fd, owner, 0))
+        owner = {"pid": os.getpid(), "host": socket.gethostname(), "runner": RUNNER, "machine": machine()}
+        os.ftruncate(fd, os.pwrite(fd, codec.dump({**owner, "file": _file_id(os.fstat(fd))}), 0))
         self._fd = fd
         return True
 
@@ -54,7 +54,7 @@ class SessionLock:
 
 def is_running(session_dir: Path) -> bool:
     """Whether a runner is at work in a session now; asks in a way that keeps no runner out."""
-    if not _read_small(session_dir / LOCK):
+    if not _read_owner(session_dir):
         return False
     try:
         os.close(lock_file(session_dir / LOCK, shared=True))
@@ -93,26 +93,36 @@ def clear_stale(session_dir: Path) -> None:
 def unchanged_time(session_dir: Path) -> Iterator[None]:
     """Leaves the time of a session's lock as it was: by it the newest session is known."""
     with suppress(OSError):
-        status = (session_dir / LOCK).stat()
+        status = (session_dir / LOCK).lstat()
         try:
             yield
         finally:
             with suppress(OSError):
-                os.utime(session_dir / LOCK, ns=(status.st_atime_ns, status.st_mtime_ns))
+                times = (status.st_atime_ns, status.st_mtime_ns)
+                os.utime(session_dir / LOCK, ns=times, follow_symlinks=False)
         return
     yield
 
 
 def _was_abandoned(session_dir: Path) -> bool:
-    """Whether a runner has died in this session: it is named in the lock file and does not hold it."""
-    owner = _read_small(session_dir / LOCK)
-    if not owner or owner.get("runner") == RUNNER:
+    """Whether a runner has died in this session on this machine: the lock file names it, and it does not hold it.
+
+    A copy of a session's directory names a runner, too, which may be at work in the one that was copied.
+    """
+    owner = _read_owner(session_dir)
+    if not owner or owner.get("runner") == RUNNER or owner.get("machine", machine()) != machine():
         return False
     try:
-        os.close(lock_file(session_dir / LOCK))
+        fd = lock_file(session_dir / LOCK)
     except OSError:  # It runs, or is somebody else's that we may only read, or nothing can be locked there.
         return False
-    return True
+    is_copy = owner.get("file", _file_id(os.fstat(fd))) != _file_id(os.fstat(fd))
+    os.close(fd)
+    return not is_copy
+
+
+def _file_id(status: os.stat_result) -> list[int]:
+    return [status.st_dev, status.st_ino]
 
 
 def describe(owner: Mapping[str, Any]) -> str:
@@ -144,9 +154,9 @@ def process_started(pid: int) -> str:
     return ""
 
 
-def _read_small(path: Path) -> Mapping[str, Any]:
+def _read_owner(session_dir: Path) -> Mapping[str, Any]:
     try:
-        data = json.loads(path.read_bytes())
+        data = json.loads(below.read(session_dir, LOCK, 1 << 16))
     except (OSError, ValueError):
         return {}
     return data if isinstance(data, dict) else {}
