@@ -56,7 +56,7 @@ class TestStoreThatIsDown:
             assert run_cases(kept, directory, plan, {"a": PASSED, "b": FAILED}, by="one") == ["a", "b"]
             text = finish(kept, directory)
         assert "2 cases could not be sent to" in text and "(no answer)" in text and "--resume s" in text
-        assert kept.place == one.root / "s" and "\n" not in text
+        assert kept.location == one.root / "s" and "\n" not in text
         assert not any(name.endswith("record.json") for name in store.find())
         down.clear()
         assert one.run(plan, {"a": PASSED, "b": PASSED}, resumes=True) == []

@@ -12,7 +12,7 @@ from paceline.config.load import Loaded, load
 from paceline.errors import SelectionError, SessionError
 from paceline.model import Plan, Report, Setting
 from paceline.plan import find_results_place, make_plan
-from paceline.record.remote.address import Location, place_of, split, working_dir
+from paceline.record.remote.address import Location, parse_location, split, working_dir
 from paceline.record.remote.session import session_names
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def prepare(
     """What would run, with no side effect; `others` are the suite's own executors, if they are made already."""
     loaded = loaded or load_config(request)
     others = suite_executors(request, loaded) if others is None else others
-    results_dir, name = _place(request, request.results_dir or find_results_place(loaded))
+    results_dir, name = _location(request, request.results_dir or find_results_place(loaded))
     plan = make_plan(
         loaded,
         session=name,
@@ -134,7 +134,7 @@ def prepare(
     return plan if request.setups else replace(plan, setups=())
 
 
-def _place(request: Request, results: Location) -> tuple[Location, str]:
+def _location(request: Request, results: Location) -> tuple[Location, str]:
     """Where the session lies, a directory or an object store, and what it is called."""
     if not request.resumes:
         return results, request.session_name or _default_name(working_dir(results))
@@ -146,10 +146,10 @@ def _place(request: Request, results: Location) -> tuple[Location, str]:
         return results, names[0]
     if os.sep not in asked and asked not in (os.curdir, os.pardir):
         return results, asked
-    place = place_of(asked)
-    if isinstance(place, str):
-        return split(place)
-    path = Path(os.path.abspath(place))  # noqa: PTH100 - `..` is to be taken out, links are not
+    location = parse_location(asked)
+    if isinstance(location, str):
+        return split(location)
+    path = Path(os.path.abspath(location))  # noqa: PTH100 - `..` is to be taken out, links are not
     return path.parent, path.name
 
 
