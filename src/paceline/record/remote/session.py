@@ -115,10 +115,9 @@ class RemoteCopy:
         plan, objects = self._plan, _objects(self._store, self._plan.session)
         with tempfile.TemporaryDirectory(prefix="paceline-") as temporary:
             stored = Path(temporary) / plan.session
-            for name in objects.pop("", ()):
+            for name in {*objects.pop("", ())} - {LOCK}:
                 self._store.receive(f"{plan.session}/{name}", stored / name)
-                if name != LOCK:
-                    self._adopt_file(stored / name)
+                self._adopt_file(stored / name)
             _fetch_records(self._store, stored, objects)
             for path, theirs in SessionDir(stored).stored_records():
                 self._adopt_record(directory, theirs, path / RECORD, objects)
