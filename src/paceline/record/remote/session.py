@@ -414,8 +414,13 @@ def _fetch_records(
             return
     objects = objects or _objects(store, session)
     names = [f"{entry}/{RECORD}" for entry, names in objects.items() if f"{entry}/{RECORD}" in names]
+
+    def fetch(name: str) -> None:
+        with suppress(FileNotFoundError):  # Removed since it was listed.
+            store.receive(f"{session}/{name}", session_dir / name)
+
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(lambda name: store.receive(f"{session}/{name}", session_dir / name), names))
+        list(pool.map(fetch, names))
 
 
 def _fetch_entry(
