@@ -41,7 +41,8 @@ class TestStoreThatIsDown:
 
             return call
 
-        monkeypatch.setenv("PACELINE_STORE_PATIENCE_S", "0.3")
+        # Long enough for a busy machine while the store is up.
+        monkeypatch.setenv("PACELINE_STORE_PATIENCE_S", "2")
         for name in ("send", "write"):
             monkeypatch.setattr(ObjectStore, name, refusing(getattr(ObjectStore, name)))
         return is_down
