@@ -49,16 +49,28 @@ def ask(
     return run
 
 
-def test_a_record_takes_two_requests(
+@pytest.fixture
+def run_session(
     place: Workplace, s3_server: Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+) -> Callable[[str, list[str]], list[str]]:
+    """Runs a session of these cases; the requests that it made but for heartbeats, of which there is one in 20 s."""
     monkeypatch.setenv("PACELINE_WORK_DIR", str(place.path / "work"))
-    entries = "".join(f"  - {{name: {name}, command: [echo, hello]}}\n" for name in NAMES)
-    place.write("suite.yaml", f"results_dir: {URL}\nentries:\n{entries}")
-    s3_server.requests()
-    done = place.run("run", "--no-history", "suite.yaml", "--session-name", "s")
-    asked = s3_server.requests()
-    assert done.returncode == 0, done.stdout + done.stderr
+
+    def run(session: str, names: list[str]) -> list[str]:
+        entries = "".join(f"  - {{name: {name}, command: [echo, hello]}}\n" for name in names)
+        place.write("suite.yaml", f"results_dir: {URL}\nentries:\n{entries}")
+        s3_server.requests()
+        done = place.run("run", "--no-history", "suite.yaml", "--session-name", session)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return [
+            request for request in s3_server.requests() if not re.search(r"/\.(lock|sessions)\b", request)
+        ]
+
+    return run
+
+
+def test_a_record_takes_two_requests(run_session: Callable[[str, list[str]], list[str]]) -> None:
+    asked = run_session("s", NAMES)
     of_cases = [request for request in asked if "/s/case-" in request]
     expected = {
         f"PUT /bench/nightly/s/{name}/{file}" for name in NAMES for file in ("files.tar.gz", "record.json")
@@ -67,16 +79,19 @@ def test_a_record_takes_two_requests(
     for name in NAMES:
         archive, record = (request for request in of_cases if f"/{name}/" in request)
         assert archive.endswith("files.tar.gz") and record.endswith("record.json")
-    # The lock and the summary are renewed as time goes by; the rest is once at the start or at the end.
-    others = Counter(
-        request
-        for request in asked
-        if request not in expected and not re.search(r"/\.(lock|sessions)\b", request)
-    )
+    # The rest is once at the start or at the end.
+    others = Counter(request for request in asked if request not in expected)
     assert others.total() <= 12 and max(others.values()) == 1
 
 
-@pytest.mark.parametrize(("count", "shown", "older"), [(4, 4, 0), (30, 20, 10)])
+def test_a_longer_session_takes_two_more_for_each_record(
+    run_session: Callable[[str, list[str]], list[str]],
+) -> None:
+    few, many = (len(run_session(f"s{count}", NAMES[:count])) for count in (5, 25))
+    assert (many - few) / 20 <= 2
+
+
+@pytest.mark.parametrize(("count", "shown", "older"), [(4, 4, 0), (25, 20, 5)])
 def test_a_session_listed_takes_one_request(
     machine: Machine, ask: Ask, count: int, shown: int, older: int
 ) -> None:

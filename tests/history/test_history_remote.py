@@ -9,8 +9,7 @@ import pytest
 from object_store import s3  # noqa: F401 - a fixture
 from paceline.errors import HistoryError, PacelineError
 from paceline.history import Added, open_store
-from paceline.history.remote import pull, push
-from paceline.record.remote.object_store import fetch, put
+from paceline.history.remote import fetch, pull, push, put
 from stored_records import ENVIRONMENT, record, session
 
 

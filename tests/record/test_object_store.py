@@ -13,7 +13,8 @@ import pytest
 from object_store import ObjectStore as Server
 from object_store import moto_server, s3, s3_server
 from paceline.errors import MissingExtra, PacelineError
-from paceline.record.remote.object_store import Conflict, ObjectStore, StoreError, fetch, modified_s, put
+from paceline.history.remote import fetch, put
+from paceline.record.remote.object_store import Conflict, ObjectStore, StoreError, modified_s
 
 __all__ = ["s3", "s3_server"]
 

@@ -5,26 +5,26 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import PacelineError
-from paceline.record.remote.address import place_of, split, working_dir
+from paceline.record.remote.address import parse_location, split, working_dir
 
 
 @pytest.mark.parametrize("text", ["results", "./a:b", "/data/x", "C:/x", "a//b", "s3:/x"])
 def test_paths_are_paths(text: str) -> None:
-    assert place_of(text) == Path(text) == working_dir(place_of(text))
+    assert parse_location(text) == Path(text) == working_dir(parse_location(text))
 
 
 @pytest.mark.parametrize("text", ["s3://bench", "s3://bench/a/b", "memory://x", "gs://b/x"])
 def test_urls_stay_as_they_are(text: str) -> None:
-    assert place_of(text) == text == place_of(f"{text}/")
+    assert parse_location(text) == text == parse_location(f"{text}/")
 
 
 def test_a_file_url_is_a_path() -> None:
-    assert place_of("file:///data/with%20blank") == Path("/data/with blank")
+    assert parse_location("file:///data/with%20blank") == Path("/data/with blank")
 
 
 def test_a_password_is_refused_and_not_repeated() -> None:
     with pytest.raises(PacelineError) as caught:
-        place_of("sftp://me:hidden-word@host/x")
+        parse_location("sftp://me:hidden-word@host/x")
     assert "hidden-word" not in str(caught.value) and "host" in str(caught.value)
 
 

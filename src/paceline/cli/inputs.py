@@ -12,7 +12,7 @@ import click
 from paceline.cli.completion import complete_selection, complete_sink
 from paceline.cli.output import log_once
 from paceline.errors import ConfigError, PacelineError
-from paceline.record.remote.address import place_of
+from paceline.record.remote.address import parse_location
 
 if TYPE_CHECKING:
     from paceline.session.request import Request
@@ -35,8 +35,8 @@ class ResultsDir(click.Path):
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
     ) -> Any:
-        place = place_of(str(value))
-        return place if isinstance(place, str) else super().convert(place, param, ctx)
+        location = parse_location(str(value))
+        return location if isinstance(location, str) else super().convert(location, param, ctx)
 
 
 class SuiteCommand(click.Command):

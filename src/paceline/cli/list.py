@@ -97,7 +97,7 @@ def _row(place: Location) -> _Row:
 
 
 def _summarised(name: str, summary: Mapping[str, Any]) -> _Row:
-    """A session in an object store as it stood at its end or, if it has not ended, when it was started or resumed."""
+    """A session in an object store as it stood at its end or, if it has not ended, at its last heartbeat."""
     counts = {status.value: int(summary["counts"].get(status.value, 0)) for status in Status}
     unfinished, has_ended = int(summary["unfinished"]), summary["state"] == FINISHED
     return _Row(

@@ -17,7 +17,7 @@ from paceline.model import Case, CaseKind, Finding, Plan, Report, Status
 from paceline.record import below, codec
 from paceline.record.directory import SessionDir
 from paceline.record.layout import is_session
-from paceline.record.remote.address import Location, place_of
+from paceline.record.remote.address import Location, parse_location
 from paceline.record.remote.session import fetched_session, is_stored_session, session_names
 
 DEFAULT_RESULTS_DIR = "results"
@@ -88,7 +88,7 @@ def find_session(given: str | None, results_dir: Location | None) -> Location:
     """The session of that path, URL or name; the newest without one."""
     if given is not None and ("/" in given or given in {".", ".."}):
         # Looks at no configuration, so that a session can be shown from anywhere; absolute, since '.' is no name.
-        place = place_of(given)
+        place = parse_location(given)
         if isinstance(place, Path):
             place = Path(os.path.abspath(place))  # noqa: PTH100 - resolve() would follow links
         return place if _is_session(place) else _newest(place)

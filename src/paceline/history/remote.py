@@ -9,7 +9,7 @@ import random
 import sqlite3
 import tempfile
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,8 @@ from paceline.history.session_info import Added
 from paceline.history.store.merge import copy_file
 from paceline.history.store.store import open_store
 from paceline.history.urls import Target, parse_target
-from paceline.record.remote.object_store import Conflict, fetch, put
+from paceline.record.remote.address import parse_location, split
+from paceline.record.remote.object_store import Conflict, ObjectStore, StoreError
 
 ATTEMPTS = 30
 _LONGEST_WAIT_S = 5.0
@@ -71,6 +72,34 @@ def _push_once(target: Target, remote: str) -> Added:
         if changed:
             put(_single_file(joined), remote, if_version=version)
         return added
+
+
+def fetch(url: str, path: Path) -> str | None:
+    """Copy an object to a file; its version, to be given to `put`. None, and no file, if there is no such object."""
+    store, name = _store_and_name(url)
+    # Asked first: after a write in between it is an old one, which `put` refuses.
+    version = store.version(name)
+    with suppress(FileNotFoundError):
+        if version is not None:
+            store.receive(name, path)
+            return version
+    return None
+
+
+def put(path: Path, url: str, *, if_version: str | None) -> str:
+    """Write a file over that version of an object, or as a new one if that is None; its new version, or `Conflict`."""
+    store, name = _store_and_name(url)
+    if not store.is_s3 and not store.is_local:
+        why = "whether this store can refuse a late write is not known"
+        raise StoreError(f"{url}: {why}; use s3:// or a path")
+    with path.open("rb") as file:
+        return store.write_if(name, file, if_version)
+
+
+def _store_and_name(url: str) -> tuple[ObjectStore, str]:
+    location = parse_location(url)
+    parent, name = split(location if isinstance(location, str) else f"file://{location.absolute()}")
+    return ObjectStore(parent), name
 
 
 def _copy_if_new(source: Path, target: Path) -> bool:

@@ -15,7 +15,7 @@ from paceline.errors import ConfigError, Problem
 from paceline.model import RUN_DIR
 from paceline.plan.commands import RESULTS_PATH
 from paceline.plan.expansion import Expansion, Notes, Scope
-from paceline.record.remote.address import Location, place_of, working_dir
+from paceline.record.remote.address import Location, parse_location, working_dir
 
 SESSION_DIR = "\x00session_dir\x00"
 """Stands for the session's directory until the fingerprint, which must not depend on it, is made."""
@@ -87,7 +87,7 @@ def find_results(expansion: Expansion, given: Location | None, problems: list[Pr
 
 
 def _read_place(text: str, environ: Mapping[str, str]) -> Location:
-    place = place_of(text)
+    place = parse_location(text)
     return place if isinstance(place, str) else Path(normalise(expand_home(str(place), environ)))
 
 

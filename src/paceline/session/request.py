@@ -13,7 +13,7 @@ from paceline.config.load import Loaded, load
 from paceline.errors import SelectionError, SessionError
 from paceline.model import Plan, Report, Setting
 from paceline.plan import make_plan
-from paceline.record.remote.address import Location, place_of, split, working_dir
+from paceline.record.remote.address import Location, parse_location, split, working_dir
 from paceline.record.remote.session import session_names
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def _named_session(request: Request) -> tuple[Location | None, str]:
     name = request.resume or request.session_name or ""
     if not request.resumes or (os.sep not in name and name not in (os.curdir, os.pardir)):
         return None, name
-    location = place_of(name)
+    location = parse_location(name)
     if isinstance(location, str):
         return split(location)
     path = Path(os.path.abspath(location))  # noqa: PTH100 - `..` is to be taken out, links are not

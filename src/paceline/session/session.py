@@ -313,22 +313,22 @@ class Session:
         self.context.events.write(
             SESSION_FINISHED, ok=report.ok, interrupted=report.interrupted, counts=report.counts
         )
-        place: Location = plan.directory
+        location: Location = plan.directory
         if self._remote:
             unsent = self._remote.finish(ok=report.ok)
-            place = self._remote.place
+            location = self._remote.location
             if unsent:
                 report = replace(report, unfinished="; ".join(filter(None, (report.unfinished, unsent))))
                 self._write_report(report)
-        self._listener.session_finished(report, place)
+        self._listener.session_finished(report, location)
         return report
 
     def _remember(self) -> tuple[Finding, ...]:
         """Record the session in the history; what that says of the series it added to."""
         if self._database is None:
             return ()
-        place = self._remote.place if self._remote else self._directory.path
-        findings, fault = remember(self._directory.path, place, self._database)
+        location = self._remote.location if self._remote else self._directory.path
+        findings, fault = remember(self._directory.path, location, self._database)
         if fault:
             self.context.note(fault)
         return tuple(mask_finding(finding, self.context.redactor) for finding in findings)

@@ -18,8 +18,8 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _OTHER_CHARACTERS = re.compile(r"[^A-Za-z0-9.]+")
 
 
-def place_of(text: str) -> Location:
-    """The place that a text names: the URL of an object store, or a path; `file://` is another way to write one."""
+def parse_location(text: str) -> Location:
+    """What a text names: the URL of an object store, or a path; `file://` is another way to write one."""
     if not _SCHEME.match(text):
         return Path(text)
     parts = urlsplit(text)
@@ -41,15 +41,15 @@ def split(url: str) -> tuple[str, str]:
     return parent, name
 
 
-def working_dir(place: Location, environ: Mapping[str, str] | None = None) -> Path:
-    """Where sessions that are kept in a place run on this machine: a directory is its own."""
-    if isinstance(place, Path):
-        return place
+def working_dir(location: Location, environ: Mapping[str, str] | None = None) -> Path:
+    """Where the sessions of a location run on this machine: in the directory itself, if it is one."""
+    if isinstance(location, Path):
+        return location
     environ = os.environ if environ is None else environ
     # The same bucket name at another endpoint is another bucket.
     endpoint = environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL", "")
-    digest = hashlib.sha256(f"{endpoint}\n{place}".encode()).hexdigest()[:12]
-    slug = _OTHER_CHARACTERS.sub("-", place).strip("-")[-60:].lstrip(".-")
+    digest = hashlib.sha256(f"{endpoint}\n{location}".encode()).hexdigest()[:12]
+    slug = _OTHER_CHARACTERS.sub("-", location).strip("-")[-60:].lstrip(".-")
     state = environ.get("XDG_STATE_HOME", "")
     state_dir = Path(state) if state.startswith("/") else Path.home() / ".local/state"
     given = environ.get(WORK_DIR)

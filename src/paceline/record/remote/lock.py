@@ -46,15 +46,13 @@ class StoreLock:
         self.lost = ""
         """Who took the session over from us; empty while it is ours."""
 
-    def take(self, held: type[SessionError] = SessionError) -> None:
-        """Take the lock, or raise `held`, which says who has it; one whose holder is dead is taken over."""
+    def take(self, error: type[SessionError] = SessionError) -> None:
+        """Take the lock, or raise `error`, which says who has it; one whose holder is dead is taken over."""
         for _ in range(_TRIES):
-            try:
-                self._write(self._free_version(held))
-            except Conflict:
-                continue  # Another runner was faster: look at what it wrote.
-            threading.Thread(target=self._beat_on, name="store-lock", daemon=True).start()
-            return
+            with suppress(Conflict):  # Another runner was faster: look at what it wrote.
+                self._write(self._free_version(error))
+                threading.Thread(target=self._beat_on, name="store-lock", daemon=True).start()
+                return
         raise SessionError(f"{self._store.url}/{self._name} is wanted by many runners at once: try again")
 
     def release(self) -> None:
@@ -94,7 +92,7 @@ class StoreLock:
             except Conflict:
                 self.lost = describe(self._read_owner())
 
-    def _free_version(self, held: type[SessionError]) -> str | None:
+    def _free_version(self, error: type[SessionError]) -> str | None:
         """The version of a lock that may be taken over, None if there is none; an error if it is held."""
         head = self._store.head(self._name)
         if head is None:
@@ -104,7 +102,7 @@ class StoreLock:
             return version
         silent = f"heard of {age_s:.0f} s ago, taken for dead after {self._stale_s:.0f} s"
         session = self._name.partition("/")[0]
-        raise held(
+        raise error(
             f"session {session} in {self._store.url} is being run by {describe(owner)} ({silent}): "
             "wait for it, or end it first"
         )

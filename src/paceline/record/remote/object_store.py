@@ -17,7 +17,6 @@ from typing import IO, Any
 
 from paceline.errors import MissingExtra, PacelineError
 from paceline.record.files import lock_file, write_atomic
-from paceline.record.remote.address import place_of, split
 
 _S3 = ("s3://", "s3a://")
 _PART_BYTES, _MOST_PARTS = 8 << 20, 9_000  # S3 takes 10,000.
@@ -31,37 +30,6 @@ class StoreError(PacelineError):
 
 class Conflict(PacelineError):
     """Somebody else wrote an object since it was read."""
-
-
-def fetch(url: str, path: Path) -> str | None:
-    """Copy an object to a file; its version, to be given to `put`. None, and no file, if there is no such object."""
-    store, name = _store_and_name(url)
-    # Asked first: after a write in between it is an old one, which `put` refuses.
-    version = store.version(name)
-    with suppress(FileNotFoundError):
-        if version is not None:
-            store.receive(name, path)
-            return version
-    return None
-
-
-def put(path: Path, url: str, *, if_version: str | None) -> str:
-    """Write a file over that version of an object, or as a new one if that is None; its new version.
-
-    Raises `Conflict`, and leaves the object alone, if it is not the one that was read.
-    """
-    store, name = _store_and_name(url)
-    if not store.is_s3 and not store.is_local:
-        why = "whether this store can refuse a late write is not known"
-        raise StoreError(f"{url}: {why}; use s3:// or a path")
-    with path.open("rb") as file:
-        return store.write_if(name, file, if_version)
-
-
-def _store_and_name(url: str) -> tuple["ObjectStore", str]:
-    place = place_of(url)
-    parent, name = split(place if isinstance(place, str) else f"file://{place.absolute()}")
-    return ObjectStore(parent), name
 
 
 class ObjectStore:

@@ -1,7 +1,7 @@
 """Sessions that run in a directory of this machine and are kept in an object store; and those there, read back.
 
 In the store a session has its own files, and of each case an archive and, sent after it, the record. The summaries of
-all sessions lie in one place, so that one listing shows which there are.
+all sessions lie side by side, so that one listing shows which there are.
 """
 
 import heapq
@@ -82,7 +82,7 @@ class RemoteCopy:
     """Sends a session's files to the store as its cases end, and fetches what others added before it goes on."""
 
     def __init__(self, plan: Plan, store: ObjectStore, lock: StoreLock) -> None:
-        self.place: Location = f"{store.url}/{plan.session}"
+        self.location: Location = f"{store.url}/{plan.session}"
         self._plan, self._store, self._lock = plan, store, lock
         self._dir = plan.directory
         self._artifacts = plan.artifacts_dir / plan.session if plan.artifacts_dir else None
@@ -108,15 +108,19 @@ class RemoteCopy:
         return f"the session was taken over by {lost}; what ran here stays in {self._dir}" if lost else ""
 
     def catch_up(self, directory: SessionDir, *, rerun_failed: bool) -> None:
-        """Fetch what this machine has not, for a session that goes on.
+        """Fetch what is not on this machine, for a session that is resumed.
 
         Archives come of cases that run again, whose results others need, or that failed, as the report quotes these.
         """
         plan, objects = self._plan, _objects(self._store, self._plan.session)
-        for name in objects.pop("", ()):
-            self._fetch_own(name)
-        for entry, data in _read_records(self._store, self._dir, objects).items():
-            self._settle(directory, entry, data, objects[entry])
+        with tempfile.TemporaryDirectory(prefix="paceline-") as temporary:
+            stored = Path(temporary) / plan.session
+            for name in {*objects.pop("", ())} - {LOCK}:
+                self._store.receive(f"{plan.session}/{name}", stored / name)
+                self._adopt_file(stored / name)
+            _fetch_records(self._store, stored, objects)
+            for path, theirs in SessionDir(stored).stored_records():
+                self._adopt_record(directory, theirs, path / RECORD, objects)
         running = [
             case
             for case in (*plan.setups, *plan.cases)
@@ -137,30 +141,22 @@ class RemoteCopy:
         with ThreadPoolExecutor(_SENDERS) as pool:
             list(pool.map(self._fetch, entries, [objects[entry] for entry in entries]))
 
-    def _fetch_own(self, name: str) -> None:
-        """One of the session's own files; events that only we have stay, all in one order."""
-        path, key = inside(self._dir, name), f"{self._plan.session}/{name}"
-        if name == layout.EVENTS and path.exists():
-            theirs = (self._store.read(key) or b"").splitlines(keepends=True)
+    def _adopt_file(self, stored: Path) -> None:
+        """Take over one of the session's own files; events that only we have stay, all in one order."""
+        path, data = self._dir / stored.name, stored.read_bytes()
+        if path.name == layout.EVENTS and path.exists():
+            theirs = data.splitlines(keepends=True)
             known = set(theirs)
             ours = [line for line in path.read_bytes().splitlines(keepends=True) if line not in known]
-            write_atomic(path, b"".join(heapq.merge(theirs, ours)))
-        elif name != LOCK:
-            self._store.receive(key, path)
+            data = b"".join(heapq.merge(theirs, ours))
+        write_atomic(path, data)
 
-    def _settle(self, directory: SessionDir, entry: str, data: Any, objects: Iterable[str]) -> None:
-        """Decide between the store's record of a case and what is here of it."""
-        try:
-            theirs = codec.from_json(data)
-        except codec.NewerSchema:
-            raise
-        except PacelineError:  # Damaged: it counts as missing, as it does on a disk.
-            return
-        name = f"{entry}/{RECORD}"
-        path = inside(self._dir, name)
-        if directory.entry_dir(theirs.case) != path.parent:
-            raise StoreError(f"{self.place}/{name} is the record of another case, {theirs.case.name!r}")
-        ours = codec.read_record(path)
+    def _adopt_record(
+        self, directory: SessionDir, theirs: Record, stored: Path, objects: Mapping[str, Iterable[str]]
+    ) -> None:
+        """Take over the store's record of a case, unless ours is of a later attempt."""
+        path = directory.entry_dir(theirs.case) / RECORD
+        name, data, ours = self._name(path), codec.load(stored.read_bytes()), codec.read_record(path)
         if ours and ours.attempt > theirs.attempt:
             return  # It is sent at the end.
         if ours is None or codec.load(path.read_bytes()) != data:
@@ -170,7 +166,7 @@ class RemoteCopy:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomic(path, codec.dump_plain(data, pretty=True))
             if aside and number > theirs.attempt:
-                self._fetch(entry, objects)
+                self._fetch(entry_of(name), objects[entry_of(name)])
                 return  # Both go back together.
         self._sent[name] = _mark(path)
 
@@ -196,7 +192,7 @@ class RemoteCopy:
 
     def case_ended(self, record: Record) -> None:
         """A case's record and all its files are on disk."""
-        self._queue.put((self._note(record) / RECORD).relative_to(self._dir).as_posix())
+        self._queue.put(self._name(self._note(record) / RECORD))
 
     def finish(self, *, ok: bool) -> str:
         """The report is written: what could not be sent and how to send it, or an empty text."""
@@ -222,8 +218,8 @@ class RemoteCopy:
         cases = sum(1 for name in names if entry_of(name))
         what = f"{cases:,} case{'' if cases == 1 else 's'}" if cases else "the session's report"
         why = f"the session was taken over by {self._lock.lost}" if self._lock.lost else self._why
-        text = f"{what} could not be sent to {self.place} ({why}); all is in {self._dir}"
-        self.place = self._dir
+        text = f"{what} could not be sent to {self.location} ({why}); all is in {self._dir}"
+        self.location = self._dir
         return f"{text}, and --resume {self._plan.session} sends the rest"
 
     def stop(self) -> None:
@@ -256,8 +252,11 @@ class RemoteCopy:
         """The records and the session's own files that the store has not as they are here."""
         patterns = ("[!.]*", f"*/{RECORD}", f"{layout.DATA_SETUP}/*/{RECORD}")
         files = [path for pattern in patterns for path in self._dir.glob(pattern) if path.is_file()]
-        names = {path.relative_to(self._dir).as_posix(): path for path in files if not path.is_symlink()}
+        names = {self._name(path): path for path in files if not path.is_symlink()}
         return [name for name, path in names.items() if self._sent.get(name) != _mark(path)]
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self._dir).as_posix()
 
     def _work(self) -> None:
         while not self._stopped:
@@ -330,23 +329,20 @@ def remove_old_copies(results_dir: Path, keep: int = KEPT_COPIES) -> None:
             lock.release()
 
 
-def session_names(place: Location) -> list[str]:
+def session_names(location: Location) -> list[str]:
     """The names of the sessions in a directory or at an address, the one that was started or ended last first."""
-    if isinstance(place, Path):
-        return [path.name for path in sessions(place)]
-    store = ObjectStore(place)
-    found = {key.split("/", 1)[1]: info for key, info in store.find(SUMMARIES).items()}
-    times = {Path(key).stem: modified_s(info) for key, info in found.items() if "/" not in key}
+    if isinstance(location, Path):
+        return [path.name for path in sessions(location)]
+    store = ObjectStore(location)
+    times = {
+        Path(key).stem: modified_s(info) for key, info in store.find(SUMMARIES).items() if key.count("/") == 1
+    }
+    # Those of older versions have no summary, and are known by their plans.
     old = [name for name in store.children() if name != SUMMARIES and name not in times]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        heads = zip(old, pool.map(lambda name: _old_head(store, name), old), strict=True)
+        heads = zip(old, pool.map(lambda name: store.head(f"{name}/plan.json"), old), strict=True)
         times |= {name: round(time.time() - head[1]) for name, head in heads if head}
     return sorted(times, key=lambda name: (times[name], name), reverse=True)
-
-
-def _old_head(store: ObjectStore, session: str) -> tuple[str, float] | None:
-    """By what a session is known that has no summary, as those of older versions."""
-    return store.head(f"{session}/{LOCK}") or store.head(f"{session}/plan.json")
 
 
 def is_stored_session(url: str) -> bool:
@@ -355,7 +351,7 @@ def is_stored_session(url: str) -> bool:
         parent, name = split(url)
     except PacelineError:  # A whole bucket.
         return False
-    return bool(read_summary(url) or _old_head(ObjectStore(parent), name))
+    return bool(read_summary(url) or ObjectStore(parent).head(f"{name}/plan.json"))
 
 
 def read_summary(url: str) -> Mapping[str, Any] | None:
@@ -382,11 +378,10 @@ def fetched_session(url: str, *, case: str | None = None) -> Iterator[Path]:
         (directory / LOCK).touch()
         for name in ("plan.json", "report.json"):
             (directory / name).write_bytes(store.read(f"{session}/{name}") or b"")
-        for entry, data in _read_records(store, directory).items():
-            path = inside(directory, f"{entry}/{RECORD}")
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(codec.dump_plain(data))
-            if case is not None and path.parent.name == layout.safe_name(case):
+        _fetch_records(store, directory)
+        name = layout.safe_name(case) if case else ""
+        for entry in (name, f"{layout.DATA_SETUP}/{name}") if name else ():
+            if (directory / entry / RECORD).exists():
                 objects = _objects(store, session, entry)[entry]
                 if sum(objects.values()) <= _SHOWN_BYTES:
                     _fetch_entry(store, directory, None, entry, objects)
@@ -404,26 +399,28 @@ def _objects(store: ObjectStore, session: str, entry: str = "") -> dict[str, dic
     return objects
 
 
-def _read_records(
+def _fetch_records(
     store: ObjectStore, session_dir: Path, objects: Mapping[str, Iterable[str]] | None = None
-) -> dict[str, Any]:
-    """The records of a session by entry: out of its report, which is here, if it has ended, else each by itself."""
-    session, records = session_dir.name, {}
+) -> None:
+    """Fetch the records of a session: out of its report, which is here, if it has ended, else each by itself."""
+    session = session_dir.name
     summary = read_summary(f"{store.url}/{session}")
     if summary and summary.get("state") == FINISHED:
         with suppress(OSError, ValueError, KeyError, TypeError):
             for data in codec.load((session_dir / "report.json").read_bytes())["records"]:
                 entry = layout.entry_path(session_dir, codec.from_json(data).case)
-                records[entry.relative_to(session_dir).as_posix()] = data
-            return records
+                entry.mkdir(parents=True, exist_ok=True)
+                (entry / RECORD).write_bytes(codec.dump_plain(data))
+            return
     objects = objects or _objects(store, session)
     names = [f"{entry}/{RECORD}" for entry, names in objects.items() if f"{entry}/{RECORD}" in names]
+
+    def fetch(name: str) -> None:
+        with suppress(FileNotFoundError):  # Removed since it was listed.
+            store.receive(f"{session}/{name}", session_dir / name)
+
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        read = pool.map(store.read, [f"{session}/{name}" for name in names])
-        for name, data in zip(names, read, strict=True):
-            with suppress(ValueError):
-                records[entry_of(name)] = codec.load(data or b"")
-    return records
+        list(pool.map(fetch, names))
 
 
 def _fetch_entry(
