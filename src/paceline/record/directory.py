@@ -146,11 +146,17 @@ class SessionDir:
         root, target = self._location(name)
         below.link(self.path, name, str(root.absolute() / target))
 
-    def _location(self, directory: str) -> tuple[Path, str]:
-        """The root and the name below it where one of a run's directories lies: ours, or `artifacts_dir`."""
-        if self._artifacts and directory.rpartition("/")[2] in _ELSEWHERE:
-            return self._artifacts, f"{self.path.name}/{directory}"
-        return self.path, directory
+    def location(self, case: Case, name: str) -> tuple[Path, str]:
+        """The root, ours or `artifacts_dir`, and the name below it, where one of a case's files lies."""
+        return self._location(f"{self._name(case)}/{name}")
+
+    def _location(self, name: str) -> tuple[Path, str]:
+        in_run = name.split("/")[2 if name.startswith(f"{layout.DATA_SETUP}/") else 1 :]
+        while len(in_run) > 2 and in_run[0] == ATTEMPTS:
+            in_run = in_run[2:]
+        if self._artifacts and in_run and in_run[0] in _ELSEWHERE:
+            return self._artifacts, f"{self.path.name}/{name}"
+        return self.path, name
 
     def artifacts(self, case: Case) -> tuple[str, ...]:
         """The files worth keeping with a record, relative to the entry's directory."""
@@ -166,9 +172,9 @@ class SessionDir:
     def output_tail(self, case: Case, limit: int) -> bytes:
         """The last bytes that a case's latest run printed; OSError where there is no log."""
         entry = self._name(case)
-        root, logs = self._location(f"{layout.last_run(self.path, entry)}/{LOGS}")
+        latest = f"{layout.last_run(self.path, entry)}/{LOGS}/{OUTPUT}"
         try:
-            return below.read_end(root, f"{logs}/{OUTPUT}", limit)
+            return below.read_end(*self._location(latest), limit)
         except FileNotFoundError:  # A stub of evals has its output in the entry itself.
             return below.read_end(self.path, f"{entry}/{OUTPUT}", limit)
 

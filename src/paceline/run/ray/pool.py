@@ -4,7 +4,6 @@ A slot is an actor that reserves, in Ray's own accounts, what its cases ask for;
 a case costs a message and not a process. When a node dies, its case is begun again on another.
 """
 
-import shutil
 import sys
 import threading
 import time
@@ -19,10 +18,11 @@ from typing import Any
 
 import paceline
 from paceline.model import Case, PoolSettings, Record, Status
+from paceline.record import below
 from paceline.record.codec import dump
 from paceline.record.events import RUN_ENDED, RUN_STARTED, utc_now
 from paceline.record.files import write_atomic
-from paceline.record.layout import ARTIFACTS
+from paceline.record.layout import ARTIFACTS, entry_name
 from paceline.run.attempt import Retries, guarded
 from paceline.run.context import Context, Stop, Tasks, Write
 from paceline.run.executor import skip_case
@@ -239,7 +239,7 @@ class _Attempt:
         placed_s = monotonic() - self._begun
         entry_dir = context.directory.prepare(case)
         command = [context.redactor.text(case.at(word, entry_dir)) for word in case.argv]
-        log = LiveLog(entry_dir, context.redactor)
+        log = LiveLog(partial(context.directory.location, case), context.redactor)
         context.listener.case_started(case, command, entry_dir, log.tail)
         context.events.write("placed", case=case.name, attempt=self._number, node=slot.node.name)
         begun = monotonic()
@@ -257,7 +257,7 @@ class _Attempt:
         self._follow(slot, call, log)
         reply: Reply = pool.cluster.get(call)
         warnings = list(reply.record.warnings)
-        if left := self._bring_home(slot, reply, entry_dir):
+        if left := self._bring_home(slot, reply):
             more = f" and {len(left) - SHOWN} more" if len(left) > SHOWN else ""
             warnings.append(f"not brought home from the node: {', '.join(left[:SHOWN])}{more}")
         for event in reply.events:
@@ -294,7 +294,7 @@ class _Attempt:
             for label in labels:
                 self._context.listener.run_started(self._case, label)
 
-    def _bring_home(self, slot: Slot, reply: Reply, entry_dir: Path) -> list[str]:
+    def _bring_home(self, slot: Slot, reply: Reply) -> list[str]:
         """Put down what the case left; the names of what could not be."""
         cluster, context = self._pool.cluster, self._context
 
@@ -305,10 +305,12 @@ class _Attempt:
                 pieces = cluster.get(cluster.call(slot, "pieces"))
                 yield from pieces
 
-        left = put_down(all_pieces(), entry_dir, context.redactor)
-        packages = context.directory.path / f"packages-{slot.environment_id}.txt"
+        left = put_down(all_pieces(), partial(context.directory.location, self._case), context.redactor)
+        packages, entry = f"packages-{slot.environment_id}.txt", entry_name(self._case)
         with suppress(OSError):  # a list of packages is not worth a failure
-            (entry_dir / ARTIFACTS / "pip-freeze.txt").unlink(missing_ok=True)
-            shutil.copyfile(packages, entry_dir / ARTIFACTS / "pip-freeze.txt")
+            path = context.directory.path
+            below.write(
+                path, f"{entry}/{ARTIFACTS}/pip-freeze.txt", below.read(path, packages), durable=False
+            )
         context.directory.clean(self._case)  # it was prepared here as for a run
         return left

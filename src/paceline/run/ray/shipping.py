@@ -13,10 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from itertools import chain, groupby
-from pathlib import Path, PurePath, PurePosixPath
+from pathlib import Path, PurePath
 
 from paceline.model import RUN_DIR, Case
-from paceline.record.layout import DATA_SETUP, LOGS, OUTPUT, RAY_CLUSTER, RECORD, RESULTS
+from paceline.record import below
+from paceline.record.layout import ATTEMPTS, DATA_SETUP, LOGS, OUTPUT, RAY_CLUSTER, RECORD, RESULTS
 from paceline.record.redact import RedactedStream, Redactor
 
 # Made by tools, never read by a benchmark, and often larger than all the rest.
@@ -37,6 +38,8 @@ NEVER_SHIPPED = (
 )
 PIECE_BYTES = 1 << 20
 TAIL_BYTES = 1 << 14
+Locate = Callable[[str], tuple[Path, str]]
+"""From a name in a case's directory to the root and the name below it where that file lies."""
 # Written at home, and by nobody else.
 _OURS = frozenset({RECORD, RESULTS})
 _MASKED = frozenset({LOGS, RAY_CLUSTER})
@@ -196,67 +199,55 @@ def pieces_of(directory: str, prefix: str = "") -> Iterator[Piece]:
                         yield Piece(name=name, mode=mode, data=data)
 
 
-def put_down(pieces: Iterable[Piece], entry_dir: Path, redactor: Redactor) -> list[str]:
+def put_down(pieces: Iterable[Piece], locate: Locate, redactor: Redactor) -> list[str]:
     """Write what a case left, with secrets masked in its logs; the names of what was left behind.
 
     The pieces come from a machine that ran a user's program: nothing of it may land outside of the directory, so
-    links that lead out of it, names that do, and anything behind a link are left behind.
+    names and links that lead out of it, and anything behind a link, are left behind.
     """
     left: list[str] = []
-    links: set[str] = set()
     for name, group in groupby(pieces, key=lambda piece: piece.name):
         pieces_of_one = iter(group)
         first = next(pieces_of_one)
-        fault = "" if _is_safe(first, links) else "leads out of the directory"
-        if not fault and name not in _OURS:
+        fault = ""
+        if first.link is not None and not _stays_below(first.link):
+            fault = "leads out of the directory"
+        elif name not in _OURS:
             try:
-                _write(first, chain([first], pieces_of_one), entry_dir / name, redactor)
-            except OSError as error:  # a full disk, a name that is taken
+                _write(first, chain([first], pieces_of_one), *locate(name), redactor)
+            except OSError as error:  # a full disk, a name that is taken or leads elsewhere
                 fault = error.strerror or str(error)
         if fault:
             left.append(f"{name} ({fault})")
-        if first.link is not None:
-            links.add(name)
     return left
 
 
-def _is_safe(piece: Piece, links: set[str]) -> bool:
-    name = PurePosixPath(piece.name)
-    if name.is_absolute() or ".." in name.parts or not name.parts:
-        return False
-    if links and any(str(parent) in links for parent in name.parents):
-        return False
-    if piece.link is None:
-        return True
-    target = os.path.normpath(name.parent / piece.link)
-    return not PurePosixPath(piece.link).is_absolute() and not target.startswith("..")
+def _stays_below(target: str) -> bool:
+    """Whether a link leads downwards: with `..`, links that follow each other come to any place."""
+    return not target.startswith("/") and ".." not in target.split("/")
 
 
-def _write(first: Piece, pieces: Iterable[Piece], target: Path, redactor: Redactor) -> None:
+def _write(first: Piece, pieces: Iterable[Piece], root: Path, name: str, redactor: Redactor) -> None:
     if first.link is not None:
-        target.unlink(missing_ok=True)
-        target.symlink_to(first.link)
-    elif first.mode is None:
-        target.mkdir(exist_ok=True)
-    else:
-        is_log = not _MASKED.isdisjoint(first.name.split("/")[:-1])
-        stream = redactor.stream() if redactor and is_log else None
-        if target.is_symlink():
-            target.unlink()
-        with target.open("wb") as file:
-            for piece in pieces:
-                file.write(piece.data if stream is None else stream.feed(piece.data))
-            if stream is not None:
-                file.write(stream.flush())
-        if first.mode & 0o100:
-            target.chmod(target.stat().st_mode | 0o111)
+        below.link(root, name, first.link)
+        return
+    if first.mode is None:
+        below.make_dir(root, name)
+        return
+    is_log = not _MASKED.isdisjoint(first.name.split("/")[:-1])
+    stream = redactor.stream() if redactor and is_log else None
+    with below.open_atomic(root, name, durable=False, mode=0o777 if first.mode & 0o100 else 0o666) as write:
+        for piece in pieces:
+            write(piece.data if stream is None else stream.feed(piece.data))
+        if stream is not None:
+            write(stream.flush())
 
 
 class LiveLog:
     """The output of a case that runs elsewhere, as far as it has come, in the files where all of it will be."""
 
-    def __init__(self, entry_dir: Path, redactor: Redactor) -> None:
-        self._entry_dir = entry_dir
+    def __init__(self, locate: Locate, redactor: Redactor) -> None:
+        self._locate = locate
         self._redactor = redactor
         self._streams: dict[str, RedactedStream] = {}
         self._end = b""
@@ -269,10 +260,11 @@ class LiveLog:
         data = stream.feed(chunk)
         self._end = (self._end + data)[-TAIL_BYTES:]
         with suppress(OSError):
-            target = self._entry_dir / path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            with target.open("ab") as file:
-                file.write(data)
+            fd = below.open_below(*self._locate(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            try:
+                below.write_all(fd, data)
+            finally:
+                os.close(fd)
 
     def tail(self, count: int) -> list[str]:
         """The last lines so far."""
@@ -283,9 +275,9 @@ class LiveLog:
 def new_output(entry_dir: Path, seen: dict[str, int], limit_bytes: int) -> dict[str, bytes]:
     """What was added to a running case's logs since `seen`, of each of its runs."""
     found: dict[str, bytes] = {}
-    for path in (entry_dir / LOGS / OUTPUT, *sorted(entry_dir.glob(f"attempts/*/{LOGS}/{OUTPUT}"))):
-        name = str(path.relative_to(entry_dir))
-        with suppress(OSError), path.open("rb") as file:
+    runs = [f"{ATTEMPTS}/{label}/" for label in below.names(entry_dir, ATTEMPTS)]
+    for name in (f"{run}{LOGS}/{OUTPUT}" for run in ("", *runs)):
+        with suppress(OSError), below.open_file(entry_dir, name) as file:
             file.seek(seen.get(name, 0))
             if chunk := file.read(limit_bytes):
                 found[name] = chunk
