@@ -126,6 +126,7 @@ def test_what_is_in_the_way_is_told(tmp_path: Path) -> None:
 def test_live_output_is_masked_across_pieces_and_kept(tmp_path: Path) -> None:
     there, home = tmp_path / "there", tmp_path / "home"
     (there / "logs").mkdir(parents=True)
+    home.mkdir()
     log = LiveLog(partial(at, home), Redactor(["open-sesame"]))
     for text in ("begin\nopen-", "sesame\n", "50%\r100%\n"):
         with (there / "logs/stdouterr.log").open("a") as file:
