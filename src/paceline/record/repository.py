@@ -10,6 +10,30 @@ from typing import Any
 
 STATE_TIMEOUT_S = 5.0
 
+# What a repository's own configuration could have git start; --no-ext-diff and --no-textconv do the rest.
+_STARTS_NOTHING = (
+    *(
+        "-c",
+        "core.fsmonitor=false",
+        "-c",
+        "core.hooksPath=/dev/null",
+        "-c",
+        "core.alternateRefsCommand=false",
+    ),
+    *(
+        "-c",
+        "log.showSignature=false",
+        "-c",
+        "gpg.program=false",
+        "-c",
+        "diff.external=",
+        "-c",
+        "core.pager=cat",
+    ),
+)
+# The one filter that many have in a repository's own configuration, and which starts only itself.
+_GIT_LFS = re.compile(r"git-lfs (clean|smudge)( --skip)? -- %f|git-lfs filter-process( --skip)?")
+
 
 def find_top(directory: Path) -> Path | None:
     """The top of the working tree that an absolute directory lies in."""
@@ -25,8 +49,7 @@ def ask_git(
     environ = {**os.environ, "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     try:
         answer = subprocess.run(
-            # A repository's own configuration must not start programs.
-            ["git", "-c", "core.fsmonitor=false", *words],
+            ["git", *_STARTS_NOTHING, *words],
             cwd=root,
             env=environ,
             input="".join(f"{line}\n" for line in feed).encode(),
@@ -41,7 +64,8 @@ def ask_git(
 
 def git_state(root: Path) -> dict[str, Any]:
     """Revision, branch, and whether and by which changes a working tree differs from it."""
-    status = ask_git(root, "status", "--porcelain=v2", "--branch", "--no-renames")
+    plain = _without_filters(root)
+    status = ask_git(root, *plain, "status", "--porcelain=v2", "--branch", "--no-renames")
     if status is None:
         return {}
     header = dict(re.findall(r"^# branch\.(oid|head) (.+)$", status, re.MULTILINE))
@@ -52,9 +76,27 @@ def git_state(root: Path) -> dict[str, Any]:
     if header.get("head", "(detached)") != "(detached)":
         facts["branch"] = header["head"]
     if changes:
-        diff = ask_git(root, "diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color") or ""
+        diff = ask_git(root, *plain, "diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color") or ""
         facts["diff_sha256"] = hashlib.sha256("\n".join([*changes, diff]).encode()).hexdigest()
     return facts
+
+
+def _without_filters(root: Path) -> list[str]:
+    """Options that switch off filters of the repository's own: comparing files would start them."""
+    words = (
+        "config",
+        "--local",
+        "--includes",
+        "--null",
+        "--get-regexp",
+        r"^filter\..*\.(clean|smudge|process)$",
+    )
+    options: list[str] = []
+    for pair in (ask_git(root, *words) or "").split("\0"):
+        name, _, command = pair.partition("\n")
+        if name and not _GIT_LFS.fullmatch(command):
+            options += ["-c", f"{name}=", "-c", f"{name.rpartition('.')[0]}.required=false"]
+    return options
 
 
 def git_of_suite(environment: Mapping[str, Any]) -> Mapping[str, Any]:

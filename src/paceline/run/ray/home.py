@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, Self
 
 from paceline.errors import PacelineError
+from paceline.record import below
 from paceline.record.files import lock_fd
 from paceline.record.redact import Redactor
 from paceline.run.local import tree
@@ -155,7 +156,7 @@ def homes(base: Path, prefix: str = PREFIX) -> Iterator[Path]:
 def seize(path: Path) -> BinaryIO | None:
     """The lock of a directory whose owner is gone: it is freed with its holder, and seen from other containers too."""
     try:
-        owner = (path / (OWNER if (path / OWNER).exists() else OLD_LOCK)).open("rb")
+        owner = below.open_file(path, OWNER if below.is_file(path, OWNER) else OLD_LOCK)
     except OSError:  # still being made
         return None
     try:
