@@ -83,19 +83,12 @@ def git_state(root: Path) -> dict[str, Any]:
 
 def _without_filters(root: Path) -> list[str]:
     """Options that switch off filters of the repository's own: comparing files would start them."""
-    words = (
-        "config",
-        "--local",
-        "--includes",
-        "--null",
-        "--get-regexp",
-        r"^filter\..*\.(clean|smudge|process)$",
-    )
     options: list[str] = []
-    for pair in (ask_git(root, *words) or "").split("\0"):
-        name, _, command = pair.partition("\n")
-        if name and not _GIT_LFS.fullmatch(command):
-            options += ["-c", f"{name}=", "-c", f"{name.rpartition('.')[0]}.required=false"]
+    found = ask_git(root, "config", "--local", "--includes", "--null", "--get-regexp", r"^filter\.")
+    for pair in (found or "").split("\0"):
+        name, _, value = pair.partition("\n")
+        if name and name != "filter.lfs.required" and not _GIT_LFS.fullmatch(value):
+            options += ["-c", f"{name}={'false' if name.endswith('.required') else ''}"]
     return options
 
 
