@@ -133,7 +133,7 @@ class TestObjects:
         assert store.read(STRANGE) == b"text"
         assert list(store.find()) == [STRANGE] == list(store.find(STRANGE.partition("/")[0]))
         assert store.find(STRANGE.partition("/")[0][:4]) == {}
-        store.receive(STRANGE, tmp_path / "deep/copy")
+        store.receive(STRANGE, tmp_path, "deep/copy")
         assert (tmp_path / "deep/copy").read_text() == "text"
         assert store.children() == [STRANGE.partition("/")[0]]
         store.remove(STRANGE)
@@ -144,7 +144,7 @@ class TestObjects:
         store = ObjectStore(url)
         assert (store.read("a"), store.find(), store.children(), store.head("a")) == (None, {}, [], None)
         with pytest.raises(FileNotFoundError):
-            store.receive("a", tmp_path / "a")
+            store.receive("a", tmp_path, "a")
         assert list(tmp_path.glob(".tmp-*")) == []
 
     def test_many_at_once(self, url: str) -> None:

@@ -12,7 +12,7 @@ import pytest
 from paceline.model import Record, Status
 from paceline.record import codec
 from paceline.record.directory import restore_links
-from paceline.record.remote.archive import UnsafeName, entry_files, entry_of, inside, pack, unpack
+from paceline.record.remote.archive import UnsafeName, entry_files, entry_of, pack, unpack
 from paceline.record.remote.object_store import StoreError
 from record.store_machines import make_case
 
@@ -24,7 +24,7 @@ def make(root: Path, *names: str) -> None:
 
 
 def files(entry: Path, artifacts: Path | None = None) -> set[str]:
-    return {name for name, _ in entry_files(entry, artifacts)}
+    return {name for name, _, _ in entry_files(entry, artifacts)}
 
 
 def packed(entry: Path, artifacts: Path | None = None) -> Path:
@@ -71,7 +71,7 @@ class TestWhatIsPacked:
             (entry / name).symlink_to(target)
         (artifacts / "e/logs/passwd").symlink_to("/etc/passwd")
         expected = {"record.json", "deep/data", "attempts/repeat-1/benchmark_results/metrics.json", "same"}
-        assert files(entry, artifacts) == {*expected, "logs/stdouterr.log"}
+        assert files(entry, artifacts / "e") == {*expected, "logs/stdouterr.log"}
         assert files(entry) == expected
 
     def test_pipes_and_sockets_are_no_files(self, tmp_path: Path) -> None:
@@ -98,8 +98,8 @@ class TestWhatIsPutDown:
         (one / "large").write_bytes(bytes(3 << 20))
         (one / "record.json").write_bytes(record_of(1))
         unpack(packed(one), two, None)
-        assert {name: path.read_bytes() for name, path in entry_files(two, None)} == {
-            name: path.read_bytes() for name, path in entry_files(one, None)
+        assert {name: (root / inner).read_bytes() for name, root, inner in entry_files(two, None)} == {
+            name: (root / inner).read_bytes() for name, root, inner in entry_files(one, None)
         }
 
     def test_nothing_that_is_here_is_overwritten(self, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ class TestWhatIsPutDown:
         make(one, "logs/stdouterr.log")
         two.mkdir(parents=True)
         (two / "logs").symlink_to(artifacts / "e/logs")  # Where somebody has cleaned up.
-        unpack(packed(one), two, artifacts)
+        unpack(packed(one), two, artifacts / "e")
         assert (artifacts / "e/logs/stdouterr.log").read_text() == "logs/stdouterr.log"
 
     def test_other_links_are_not_followed(self, tmp_path: Path) -> None:
@@ -191,15 +191,6 @@ class TestWhatIsPutDown:
 def test_names() -> None:
     names = ("plan.json", "a/record.json", "data_setup/a/x/y", "data_setup/a")
     assert [entry_of(name) for name in names] == ["", "a", "data_setup/a", ""]
-
-
-@pytest.mark.parametrize(
-    "name", ["..", "../a", "a/../../b", "/etc/passwd", "", "a//b", "a/", ".", "a\0b", "a\x85b"]
-)
-def test_paths_that_are_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(UnsafeName) as caught:
-        inside(tmp_path, name)
-    assert repr(name) in str(caught.value)
 
 
 def test_links_are_made_again(tmp_path: Path) -> None:

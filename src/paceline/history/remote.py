@@ -81,7 +81,7 @@ def fetch(url: str, path: Path) -> str | None:
     version = store.version(name)
     with suppress(FileNotFoundError):
         if version is not None:
-            store.receive(name, path)
+            store.receive(name, path.parent, path.name)
             return version
     return None
 

@@ -173,8 +173,18 @@ def names(root: Path | str, name: str = "") -> list[str]:
     return sorted(each for each in found if not _CONTROL.search(each))
 
 
-def walk(root: Path | str, name: str = "", *, most: int = MAX_NAMES) -> Iterator[Entry]:
-    """All regular files below a directory, by their names below the root; links, pipes and devices are left out."""
+def walk(
+    root: Path | str,
+    name: str = "",
+    *,
+    most: int = MAX_NAMES,
+    links: bool = False,
+    skip: Callable[[str], bool] = lambda name: False,
+) -> Iterator[Entry]:
+    """All regular files below a directory, by their names below the root; pipes and devices are left out.
+
+    So are links, unless they are wanted, which are not followed. What is to be skipped is not looked into.
+    """
     waiting = [name]
     count = 0
     while waiting:
@@ -182,6 +192,8 @@ def walk(root: Path | str, name: str = "", *, most: int = MAX_NAMES) -> Iterator
         inner = []
         for each in names(root, directory):
             path = f"{directory}/{each}" if directory else each
+            if skip(path):
+                continue
             count += 1
             if count > most:
                 raise Refused(root, name or ".", f"it holds more than {most:,} files")
@@ -189,7 +201,9 @@ def walk(root: Path | str, name: str = "", *, most: int = MAX_NAMES) -> Iterator
             if found is not None and stat.S_ISDIR(found.st_mode):
                 if path.count("/") < MAX_DEPTH - 1:
                     inner.append(path)
-            elif found is not None and stat.S_ISREG(found.st_mode):
+            elif found is not None and (
+                stat.S_ISREG(found.st_mode) or (links and stat.S_ISLNK(found.st_mode))
+            ):
                 yield Entry(path, found)
         waiting += reversed(inner)
 
@@ -278,6 +292,12 @@ def link(root: Path | str, name: str, target: str) -> None:
                 raise Refused(root, name, "something that is not a link is in the way") from None
             os.unlink(last, dir_fd=fd)
             os.symlink(target, last, dir_fd=fd)
+
+
+def read_link(root: Path | str, name: str) -> str:
+    """Where a link says that it leads; nobody has looked whether there is anything."""
+    with _parent(root, name) as (fd, last):
+        return os.readlink(last, dir_fd=fd)
 
 
 def hard_link(root: Path | str, source: str, target: str) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from paceline.errors import MissingExtra, PacelineError
+from paceline.record import below
 from paceline.record.files import lock_file, write_atomic
 
 _S3 = ("s3://", "s3a://")
@@ -47,16 +48,15 @@ class ObjectStore:
             return bytes(self._fs.cat_file(self._full(name)))
         return None
 
-    def receive(self, name: str, path: Path) -> None:
-        """Copy an object to a file, which is whole or not there; FileNotFoundError if there is none."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f".tmp-{uuid.uuid4().hex}")
+    def receive(self, name: str, root: Path, target: str) -> None:
+        """Copy an object to a file below a root, which is whole or not there; FileNotFoundError if there is none."""
+        temporary = f".tmp-{uuid.uuid4().hex}"
         try:
             with self._faults(name):
-                self._fs.get_file(self._full(name), str(temporary))
-            temporary.replace(path)
+                self._fs.get_file(self._full(name), f"{root}/{temporary}")
+            below.rename(root, temporary, target)
         finally:
-            temporary.unlink(missing_ok=True)
+            below.remove(root, temporary)
 
     def write(self, name: str, data: bytes) -> None:
         with self._faults(name):

@@ -8,7 +8,6 @@ import heapq
 import math
 import os
 import queue
-import shutil
 import socket
 import tempfile
 import threading
@@ -23,14 +22,13 @@ from typing import Any
 
 from paceline.errors import PacelineError, SessionError
 from paceline.model import Plan, Record, Status
-from paceline.record import codec, layout
+from paceline.record import below, codec, layout
 from paceline.record.directory import SessionDir, is_kept, restore_links, sessions
 from paceline.record.events import utc_now
-from paceline.record.files import write_atomic
 from paceline.record.layout import LOCK, RECORD, SENT
 from paceline.record.lock import SessionLock
 from paceline.record.remote.address import WORK_DIR, Location, split
-from paceline.record.remote.archive import ARCHIVE, UnsafeName, entry_of, inside, is_plain, pack, unpack
+from paceline.record.remote.archive import ARCHIVE, UnsafeName, entry_of, pack, unpack
 from paceline.record.remote.lock import StoreLock
 from paceline.record.remote.object_store import ObjectStore, StoreError, modified_s
 
@@ -115,9 +113,10 @@ class RemoteCopy:
         plan, objects = self._plan, _objects(self._store, self._plan.session)
         with tempfile.TemporaryDirectory(prefix="paceline-") as temporary:
             stored = Path(temporary) / plan.session
+            stored.mkdir()
             for name in {*objects.pop("", ())} - {LOCK}:
-                self._store.receive(f"{plan.session}/{name}", stored / name)
-                self._adopt_file(stored / name)
+                self._store.receive(f"{plan.session}/{name}", stored, name)
+                self._adopt_file(stored, name)
             _fetch_records(self._store, stored, objects)
             for path, theirs in SessionDir(stored).stored_records():
                 self._adopt_record(directory, theirs, path / RECORD, objects)
@@ -132,39 +131,39 @@ class RemoteCopy:
         entries = []
         for entry, sizes in objects.items():
             path = self._dir / entry
-            record = codec.read_record(path / RECORD)
+            record = codec.read_record(path / RECORD, self._dir)
             is_quoted = record and not record.status.ok and sum(sizes.values()) <= _QUOTED_BYTES
-            files = [path / name for name in record.artifacts] if record else []
-            is_whole = files and all(file.exists() for file in files)
+            files = [directory.location(record.case, name) for name in record.artifacts] if record else []
+            is_whole = files and all(below.is_file(*file) for file in files)
             if (path in wanted or is_quoted) and not is_whole:
                 entries.append(entry)
         with ThreadPoolExecutor(_SENDERS) as pool:
             list(pool.map(self._fetch, entries, [objects[entry] for entry in entries]))
 
-    def _adopt_file(self, stored: Path) -> None:
+    def _adopt_file(self, stored: Path, name: str) -> None:
         """Take over one of the session's own files; events that only we have stay, all in one order."""
-        path, data = self._dir / stored.name, stored.read_bytes()
-        if path.name == layout.EVENTS and path.exists():
+        data = below.read(stored, name, codec.MAX_RECORD_BYTES)
+        if name == layout.EVENTS and below.is_file(self._dir, name):
             theirs = data.splitlines(keepends=True)
             known = set(theirs)
-            ours = [line for line in path.read_bytes().splitlines(keepends=True) if line not in known]
-            data = b"".join(heapq.merge(theirs, ours))
-        write_atomic(path, data)
+            here = below.read(self._dir, name, codec.MAX_RECORD_BYTES).splitlines(keepends=True)
+            data = b"".join(heapq.merge(theirs, [line for line in here if line not in known]))
+        below.write(self._dir, name, data)
 
     def _adopt_record(
         self, directory: SessionDir, theirs: Record, stored: Path, objects: Mapping[str, Iterable[str]]
     ) -> None:
         """Take over the store's record of a case, unless ours is of a later attempt."""
         path = directory.entry_dir(theirs.case) / RECORD
-        name, data, ours = self._name(path), codec.load(stored.read_bytes()), codec.read_record(path)
+        name, data = self._name(path), codec.load(below.read(stored.parent, RECORD, codec.MAX_RECORD_BYTES))
+        ours = codec.read_record(path, self._dir)
         if ours and ours.attempt > theirs.attempt:
             return  # It is sent at the end.
-        if ours is None or codec.load(path.read_bytes()) != data:
+        if ours is None or codec.load(below.read(self._dir, name, codec.MAX_RECORD_BYTES)) != data:
             # An earlier one of ours is in theirs, under its number.
             number = ours.attempt if ours and ours.attempt < theirs.attempt else theirs.attempt + 1
             aside = directory.move_aside(theirs.case, number)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_atomic(path, codec.dump_plain(data, pretty=True))
+            below.write(self._dir, name, codec.dump_plain(data, pretty=True))
             if aside and number > theirs.attempt:
                 self._fetch(entry_of(name), objects[entry_of(name)])
                 return  # Both go back together.
@@ -172,8 +171,8 @@ class RemoteCopy:
 
     def start(self) -> None:
         """The session's own files are written, and the first case is about to begin."""
-        (self._dir / SENT).unlink(missing_ok=True)
-        plan = codec.load((self._dir / "plan.json").read_bytes())
+        below.remove(self._dir, SENT)
+        plan = codec.load(below.read(self._dir, "plan.json", codec.MAX_RECORD_BYTES))
         self._planned = len(plan.get("setups", ())) + len(plan.get("cases", ()))
         for _, record in SessionDir(self._dir).stored_records():
             self._note(record)
@@ -209,8 +208,8 @@ class RemoteCopy:
         try:
             if not names and self._lock.is_held():
                 self._write_summary(ok=ok)
-                if not any(self._dir.rglob(f"{layout.SCRATCH}/**/*")):
-                    (self._dir / SENT).touch()
+                if not any(f"/{layout.SCRATCH}/" in name for name, _ in below.walk(self._dir)):
+                    below.write(self._dir, SENT, b"", durable=False)
                 remove_old_copies(self._dir.parent)
                 return ""
         except StoreError as error:
@@ -250,10 +249,14 @@ class RemoteCopy:
 
     def _rest(self) -> list[str]:
         """The records and the session's own files that the store has not as they are here."""
-        patterns = ("[!.]*", f"*/{RECORD}", f"{layout.DATA_SETUP}/*/{RECORD}")
-        files = [path for pattern in patterns for path in self._dir.glob(pattern) if path.is_file()]
-        names = {self._name(path): path for path in files if not path.is_symlink()}
-        return [name for name, path in names.items() if self._sent.get(name) != _mark(path)]
+        own = below.names(self._dir)
+        entries = [
+            *own,
+            *(f"{layout.DATA_SETUP}/{name}" for name in below.names(self._dir, layout.DATA_SETUP)),
+        ]
+        names = [name for name in own if not name.startswith(".")] + [f"{name}/{RECORD}" for name in entries]
+        files = [name for name in names if below.is_file(self._dir, name)]
+        return [name for name in files if self._sent.get(name) != _mark(self._dir / name)]
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self._dir).as_posix()
@@ -281,12 +284,12 @@ class RemoteCopy:
         if not entry:
             self._store.send(path, key, self._moved_on)
         else:
-            record = path.read_bytes()
+            record = below.read(self._dir, name, codec.MAX_RECORD_BYTES)
             with tempfile.NamedTemporaryFile(dir=self._dir, prefix=".tmp-") as packed:
                 with self._packing:
-                    pack(path.parent, self._artifacts, packed)
+                    pack(path.parent, self._artifacts and self._artifacts / entry, packed)
                 packed.flush()
-                if path.read_bytes() != record:
+                if below.read(self._dir, name, codec.MAX_RECORD_BYTES) != record:
                     return
                 self._store.send(Path(packed.name), f"{self._plan.session}/{entry}/{ARCHIVE}", self._moved_on)
             if self._stopped or not self._lock.is_held():
@@ -318,14 +321,14 @@ def _patience_s() -> float:
 
 def remove_old_copies(results_dir: Path, keep: int = KEPT_COPIES) -> None:
     """Remove all but the latest copies; one that the store has not all of, or that a sink waits for, stays."""
-    waiting = {*layout.names_in(results_dir / layout.OUTBOX)}
+    waiting = {*below.names(results_dir, layout.OUTBOX)}
     for session_dir in sessions(results_dir)[keep:]:
-        if (session_dir / SENT).exists() and session_dir.name not in waiting:
+        if below.is_file(session_dir, SENT) and session_dir.name not in waiting:
             lock = SessionLock(session_dir)
             with suppress(SessionError):
                 lock.take()
-                if (session_dir / SENT).exists():
-                    shutil.rmtree(session_dir, ignore_errors=True)
+                if below.is_file(session_dir, SENT):
+                    below.remove_tree(results_dir, session_dir.name)
             lock.release()
 
 
@@ -381,7 +384,7 @@ def fetched_session(url: str, *, case: str | None = None) -> Iterator[Path]:
         _fetch_records(store, directory)
         name = layout.safe_name(case) if case else ""
         for entry in (name, f"{layout.DATA_SETUP}/{name}") if name else ():
-            if (directory / entry / RECORD).exists():
+            if below.is_file(directory, f"{entry}/{RECORD}"):
                 objects = _objects(store, session, entry)[entry]
                 if sum(objects.values()) <= _SHOWN_BYTES:
                     _fetch_entry(store, directory, None, entry, objects)
@@ -393,8 +396,11 @@ def _objects(store: ObjectStore, session: str, entry: str = "") -> dict[str, dic
     objects: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for key, info in store.find(f"{session}/{entry}".rstrip("/")).items():
         name = key.removeprefix(f"{session}/")
-        if not is_plain(name):
-            raise UnsafeName(f"{store.url}/{session} has an object {name!r}, which is refused: remove it")
+        try:
+            below.check_name(store.url, name)
+        except below.Refused:
+            why = f"{store.url}/{session} has an object {name!r}, which is refused: remove it"
+            raise UnsafeName(why) from None
         objects[entry_of(name)][name] = info["size"]
     return objects
 
@@ -407,17 +413,17 @@ def _fetch_records(
     summary = read_summary(f"{store.url}/{session}")
     if summary and summary.get("state") == FINISHED:
         with suppress(OSError, ValueError, KeyError, TypeError):
-            for data in codec.load((session_dir / "report.json").read_bytes())["records"]:
-                entry = layout.entry_path(session_dir, codec.from_json(data).case)
-                entry.mkdir(parents=True, exist_ok=True)
-                (entry / RECORD).write_bytes(codec.dump_plain(data))
+            report = below.read(session_dir, "report.json", codec.MAX_RECORD_BYTES)
+            for data in codec.load(report)["records"]:
+                entry = layout.entry_name(codec.from_json(data).case)
+                below.write(session_dir, f"{entry}/{RECORD}", codec.dump_plain(data), durable=False)
             return
     objects = objects or _objects(store, session)
     names = [f"{entry}/{RECORD}" for entry, names in objects.items() if f"{entry}/{RECORD}" in names]
 
     def fetch(name: str) -> None:
         with suppress(FileNotFoundError):  # Removed since it was listed.
-            store.receive(f"{session}/{name}", session_dir / name)
+            store.receive(f"{session}/{name}", session_dir, name)
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(fetch, names))
@@ -430,10 +436,10 @@ def _fetch_entry(
     archive = f"{entry}/{ARCHIVE}"
     if archive in names:
         with tempfile.NamedTemporaryFile(dir=session_dir, prefix=".tmp-") as packed:
-            store.receive(f"{session_dir.name}/{archive}", Path(packed.name))
-            unpack(Path(packed.name), session_dir / entry, artifacts_dir)
+            store.receive(f"{session_dir.name}/{archive}", session_dir, Path(packed.name).name)
+            below.make_dir(session_dir, entry)
+            unpack(Path(packed.name), session_dir / entry, artifacts_dir and artifacts_dir / entry)
     for name in () if archive in names else names:
-        path = inside(session_dir, name)
-        if not path.exists():
-            store.receive(f"{session_dir.name}/{name}", path)
+        if below.status(session_dir, name) is None:
+            store.receive(f"{session_dir.name}/{name}", session_dir, name)
     restore_links(session_dir, entry)
