@@ -34,6 +34,35 @@ def open_streams() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+    sys.stderr = CleanStream(sys.stderr)  # type: ignore[assignment]
+
+
+class CleanStream:
+    """Standard error without anything that a terminal obeys, but for colours.
+
+    Errors, warnings and what libraries print quote files and answers of others.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        self.uncleaned = stream
+
+    def write(self, text: str) -> int:
+        return self.uncleaned.write(_cleaned(text))
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.uncleaned, name)
+
+
+def _cleaned(text: str) -> str:
+    if text.replace("\n", "").isprintable():
+        return text
+    from paceline.report.format import cleaned
+
+    return cleaned(text)
 
 
 def _open_nowhere() -> TextIO:
@@ -41,9 +70,9 @@ def _open_nowhere() -> TextIO:
 
 
 def write(text: str) -> None:
-    """Print text as it is."""
+    """Print text, without what a terminal would obey."""
     try:
-        sys.stdout.write(text)
+        sys.stdout.write(_cleaned(text))
     except BrokenPipeError:
         raise  # click ends the command silently
     except OSError as error:

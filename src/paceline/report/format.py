@@ -18,6 +18,7 @@ _ESCAPE_SEQUENCE = re.compile(
     r"|\x1b[\]PX^_].*?(?:\x07|\x1b\\|$)"  # window titles, links and other strings
     r"|\x1b[ -/]*.?"
 )
+_OBEYED = re.compile(r"[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]|\x1b(?!\[[0-9;]*m)")
 _UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _PLAIN_SPELLINGS = str.maketrans(
     {
@@ -49,6 +50,11 @@ def visible(text: str) -> str:
         return text
     bare = _ESCAPE_SEQUENCE.sub("", text).replace("\n", " ").replace("\t", "    ")
     return "".join("\ufffd" if unicodedata.category(char) in _UNSAFE_CATEGORIES else char for char in bare)
+
+
+def cleaned(text: str) -> str:
+    """Text of several lines with nothing in it that a terminal obeys, but for colours: for where it is written."""
+    return text if text.isprintable() else _OBEYED.sub("\ufffd", text)
 
 
 def output_line(text: str) -> str:
@@ -138,7 +144,7 @@ def quantity(value: Scalar, unit: str | None = None) -> str:
         return duration(value)
     if unit == "bytes" and math.isfinite(value):
         return size(value)
-    return f"{number(value)} {unit}" if unit else number(value)
+    return f"{number(value)} {visible(unit)}" if unit else number(value)
 
 
 def number(value: float) -> str:

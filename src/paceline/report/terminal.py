@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
 from paceline.model import Case, Plan, Record, Report, Status
-from paceline.report.format import spelled_for, visible
+from paceline.report.format import cleaned, spelled_for, visible
 from paceline.report.table import complaints, finding_lines, make_table, plain_lines, summary
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def make_console(
     if quiet:
         return QuietConsole(stream)
     if _can_redraw(stream, variables):
+        stream = getattr(stream, "uncleaned", stream)  # It moves the cursor, and cleans what it shows itself.
         from paceline.report.live import LiveConsole  # rich costs 50 ms that a log file need not pay
 
         return LiveConsole(stream)
@@ -129,7 +130,7 @@ class PlainConsole:
         if self.fault or not lines:
             return
         try:
-            self._stream.write(spelled_for(self._stream.encoding, "\n".join(lines) + "\n"))
+            self._stream.write(spelled_for(self._stream.encoding, cleaned("\n".join(lines) + "\n")))
             self._stream.flush()
         except OSError as error:
             # The reader went away or the disk is full: the session and its files matter more than its log.
