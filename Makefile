@@ -95,6 +95,8 @@ reference: $(DEV) ## Write the pages of docs/ that are made from the code
 lock: $(DEV) ## Pin the newest versions that pyproject.toml allows
 	$(UV) pip compile --universal --generate-hashes --upgrade --extra dev pyproject.toml \
 		--no-emit-index-url --custom-compile-command "make lock" --output-file requirements.lock
+	$(UV) pip compile --universal --generate-hashes --upgrade --python-version 3.12 docker/mlflow.in \
+		--no-emit-index-url --custom-compile-command "make lock" --output-file docker/mlflow.lock
 
 clean: ## Remove .venv, caches and results
 	rm -rf "$(VENV)" "$(RESULTS)" build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -307,3 +307,23 @@ def test_the_cluster_s_suite_and_command_are_sound(place: Workplace) -> None:
     assert shown.returncode == 0, shown.stderr
     known = place.run("run", "--help").stdout
     assert all(word in known for word in options if word.startswith("--"))
+
+
+def test_what_an_image_installs_is_known_by_its_hash(compose: dict[str, Any]) -> None:
+    built = [
+        service["build"]
+        for service in compose["services"].values()
+        if "dockerfile_inline" in service.get("build", {})
+    ]
+    assert built
+    for build in built:
+        installs = [line for line in build["dockerfile_inline"].splitlines() if "pip install" in line]
+        assert installs and all("--require-hashes" in line for line in installs)
+    lock = (REPOSITORY / "docker/mlflow.lock").read_text()
+    version = compose["services"]["mlflow"]["image"].rpartition(":")[2]
+    assert (
+        f"mlflow=={version} " in lock
+        and (REPOSITORY / "docker/mlflow.in").read_text() == f"mlflow=={version}\n"
+    )
+    pins = re.findall(r"^[\w.-]+==.*?(?=^[\w.-]+==|\Z)", lock, re.DOTALL | re.MULTILINE)
+    assert len(pins) > 50 and all("--hash=sha256:" in pin for pin in pins)

@@ -60,6 +60,18 @@ def test_the_workflows_commands_exist() -> None:
         assert ("uses" in step) != ("run" in step), step
 
 
+def test_what_runs_benchmarks_may_change_nothing() -> None:
+    workflow = yaml.safe_load(WORKFLOW.read_text())
+    assert workflow["permissions"] == {"contents": "read"}
+    jobs = workflow["jobs"]
+    assert {name for name, job in jobs.items() if "write" in (job.get("permissions") or {}).values()} == {
+        "publish"
+    }
+    assert [step["uses"].partition("@")[0] for step in jobs["publish"]["steps"]] == ["actions/deploy-pages"]
+    text = WORKFLOW.read_text()
+    assert "hashes were not looked up" in text or not re.search(r"uses: [\w./-]+@v\d", text)
+
+
 def test_the_workflow_names_files_that_exist() -> None:
     named = set(re.findall(r"benchmarks/[\w./*]+|docs/[\w.-]+\.md", WORKFLOW.read_text()))
     assert "benchmarks/nightly.yaml" in named
