@@ -180,7 +180,9 @@ def test_a_driver_that_is_killed_leaves_whole_files_and_a_word_that_they_are_not
     assert f"error: {out}: an earlier run into it did not end" in again.communicate()[1]
     assert again.returncode == 1
     elsewhere = run_removal(tmp_path, "--output-path", tmp_path / "elsewhere")
-    assert elsewhere.communicate()[1] == "" and elsewhere.returncode == 0
+    # A busy machine may take so long that a line or two say how far the run is.
+    said = [line for line in elsewhere.communicate()[1].splitlines() if not line.startswith("removal: ")]
+    assert said == [] and elsewhere.returncode == 0
     assert (
         sum(len(file.read_text().splitlines()) for file in (tmp_path / "elsewhere").glob("[0-9]*")) == 23_982
     )
