@@ -4,7 +4,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 RESULTS ?= results
-PYTEST_ARGS ?= -n 2 --dist loadgroup
+PYTEST_ARGS ?= -n 2
 # For the tests of evals. Not in the lock, since its builds differ by machine: pip takes the one that your configuration
 # offers, which on Linux may be the large one for GPUs. `make setup TORCH=` leaves it out, and its tests are skipped.
 TORCH ?= torch==2.13.0
@@ -75,8 +75,9 @@ test-here: $(DEV) ## Run the tests that need no cluster
 	$(BIN)/python -m pytest -m "not ray and not dask" $(PYTEST_ARGS)
 
 # One at a time and in a process of their own: each cluster takes all cores while it comes up, and Ray leaves threads.
+# Only files that have such tests are read: to import the others takes longer than a cluster takes to start.
 test-clusters: $(DEV) ## Run the tests that start Ray or Dask
-	$(BIN)/python -m pytest -m "ray or dask"
+	$(BIN)/python -m pytest -m "ray or dask" $$(grep -lrE 'mark\.(ray|dask)' --include='test_*.py' tests)
 
 lint: $(DEV) ## Check style and types
 	$(BIN)/ruff check .

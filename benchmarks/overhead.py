@@ -73,9 +73,9 @@ def measure_start(directory: Path, repeats: int) -> list[Row]:
         return Row(what=what, metric=metric, figure=taken_s / click, bound=bound, unit="x", detail=against)
 
     return [
-        beside("paceline --version", "version_overhead", version, 2),
+        beside("paceline --version", "version_overhead", version, 1.2),
         beside("paceline --help", "help_overhead", help_text, 2),
-        beside("paceline plan, 1,000 entries", "plan_overhead", plan, 20),
+        beside("paceline plan, 1,000 entries", "plan_overhead", plan, 8),
         Row(
             what="paceline plan, 4,000 over 1,000 entries",
             metric="plan_growth_overhead",
@@ -174,7 +174,7 @@ def measure_session(directory: Path, count: int, rounds: int) -> list[Row]:
             what=f"session of {count} trivial entries",
             metric="session_overhead",
             figure=statistics.median(ratios),
-            bound=1.5,
+            bound=1.2,
             unit="x",
             detail=f"wall, beside a bare loop ({bare_ms:.1f} ms each)",
         ),
@@ -182,7 +182,7 @@ def measure_session(directory: Path, count: int, rounds: int) -> list[Row]:
             what="our CPU a case",
             metric="case_cpu_ms",
             figure=statistics.median(cpus_ms),
-            bound=5,
+            bound=3,
             unit="ms",
             detail="runner and warden",
         ),

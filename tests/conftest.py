@@ -1,13 +1,16 @@
 """What every test stands on: a clean environment and hypothesis settings that do not flake on a busy machine."""
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from dealing import ByFile
 from mlflow_server import MlflowServer
 from workplace import Workplace
 
@@ -33,11 +36,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 _LOOKS_OF_OUTPUT = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
+    config.option.loadscopereorder = False
+    return ByFile(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one process have all tests of a server that takes many seconds to start."""
-    for item in items:
-        if "mlflow_server" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("mlflow"))
+    """Make sure that `make test-clusters`, which looks for these marks in the files, misses no test."""
+    clusters = {item.path for item in items if {"ray", "dask"} & {mark.name for mark in item.iter_markers()}}
+    unseen = [str(path) for path in clusters if not re.search(r"mark\.(ray|dask)", path.read_text())]
+    assert not unseen, f"`make test-clusters` would not find the marks of {unseen}: write them in that file"
 
 
 @pytest.fixture(autouse=True)

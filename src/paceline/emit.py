@@ -11,9 +11,9 @@
 Everything goes to the directory of `--benchmark-results-path`, else of `PACELINE_RESULTS_PATH`, so a script runs
 the same by hand as under `paceline run`. Each call adds to what the files hold already and replaces them in one step;
 threads and other processes of the same script may call at the same time. Standard library only, and little of it at
-import: the cost of importing this module is part of what a script measures. So its lock, and what it appends and
-replaces, are its own and not those of `record.files`.
+import: the cost of importing this module is part of what a script measures.
 """
+# So its lock, and what it appends and replaces, are its own and not those of `record.files`.
 
 import atexit
 import os

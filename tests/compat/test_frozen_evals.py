@@ -9,8 +9,6 @@ import pytest
 from frozen import Answer, answers, called, check, contents, frozen_place
 from workplace import Workplace
 
-pytestmark = pytest.mark.xdist_group("frozen-evals")
-
 ANSWERS = answers("evals")
 STUBS: list[dict[str, Any]] = ANSWERS[0]["json"]
 PARTIAL, NEW = "large/streaming/mock_benchmark", "large/streaming/mock_benchmark_reading_comprehension"

@@ -48,7 +48,6 @@ def timeless(found: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name not in ("elapsed_s", "took_s")}
 
 
-@pytest.mark.xdist_group("frozen-ab")
 def test_an_ab_test_is_gone_on_with(ab: Workplace) -> None:
     out = ab.path / "out"
     before, lines = trials(out), journal(out)
@@ -62,7 +61,6 @@ def test_an_ab_test_is_gone_on_with(ab: Workplace) -> None:
     assert (ab.ran().count("begin"), ab.ran().count("end")) == (25, 24)
 
 
-@pytest.mark.xdist_group("frozen-ab")
 def test_an_ab_test_that_is_over_runs_nothing(ab: Workplace) -> None:
     result(ab, AB["words"])
     ran = ab.ran()
@@ -70,7 +68,6 @@ def test_an_ab_test_that_is_over_runs_nothing(ab: Workplace) -> None:
     assert code == AB["code"] and difference(timeless(AB["json"]), found) == "" and ab.ran() == ran
 
 
-@pytest.mark.xdist_group("frozen-ab")
 def test_an_ab_test_that_was_edited_is_another_one(ab: Workplace) -> None:
     """Else the tests above would say nothing: a version that takes every journal for its own would pass them."""
     ran = ab.ran()
@@ -80,7 +77,6 @@ def test_an_ab_test_that_was_edited_is_another_one(ab: Workplace) -> None:
     assert done.returncode == 2 and "holds another A/B test" in done.stderr and ab.ran() == ran
 
 
-@pytest.mark.xdist_group("frozen-bisect")
 def test_a_bisection_is_gone_on_with(bisect: Workplace) -> None:
     out = bisect.path / "out"
     before, lines, ran = trials(out), journal(out), bisect.ran()
@@ -96,7 +92,6 @@ def test_a_bisection_is_gone_on_with(bisect: Workplace) -> None:
     assert result(bisect, BISECT["words"]) == (code, found) and bisect.ran() == again
 
 
-@pytest.mark.xdist_group("frozen-bisect")
 def test_a_bisection_with_an_edited_script_is_another_one(bisect: Workplace) -> None:
     """Else the test above would say nothing: a version that takes every journal for its own would pass it."""
     ran = bisect.ran()

@@ -9,8 +9,6 @@ import pytest
 from frozen import WRITTEN, frozen_place
 from workplace import Workplace
 
-pytestmark = pytest.mark.xdist_group("frozen-fingerprints")
-
 PLANS = json.loads((WRITTEN / "fingerprints.json").read_text())
 
 

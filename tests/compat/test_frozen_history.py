@@ -8,8 +8,6 @@ import pytest
 from frozen import Answer, answers, called, check, difference
 from workplace import Workplace
 
-pytestmark = pytest.mark.xdist_group("frozen-history")
-
 ANSWERS = answers("history")
 NUMBERS = [
     answer

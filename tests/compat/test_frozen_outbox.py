@@ -12,8 +12,6 @@ from frozen import WRITTEN, difference, frozen_place
 from hook_server import HookServer, Posted, serving
 from workplace import Workplace
 
-pytestmark = pytest.mark.xdist_group("frozen-outbox")
-
 KNOWN = json.loads((WRITTEN / "outbox.json").read_text())
 SECRET, TOKEN = "hook-secret-4711", "hook-token-4711"
 

@@ -9,8 +9,6 @@ import pytest
 from frozen import contents
 from workplace import Workplace
 
-pytestmark = pytest.mark.xdist_group("frozen-session")
-
 # How these ended is no result to keep: one could not be started, the other was left out.
 TRIED_AGAIN = {"after_failing", "no_program"}
 FAILED = {"failing", "out_of_bounds", "too_slow", *TRIED_AGAIN}

@@ -9,8 +9,6 @@ import pytest
 from frozen import Answer, answers, called, check, contents, difference
 from workplace import Workplace
 
-pytestmark = pytest.mark.xdist_group("frozen-session")
-
 ANSWERS = answers("session")
 CASES = {
     *(

@@ -14,7 +14,6 @@ from object_store import BUCKET, archive_files, s3
 from workplace import Workplace
 
 __all__ = ["s3"]
-pytestmark = pytest.mark.xdist_group("frozen-store")
 
 ANSWERS = answers("store")
 LOCK = "nightly/killed/.lock"

@@ -121,10 +121,7 @@ def custom_stand(tmp_path: Path, name: str) -> Stand:
     return Stand(spec(f"custom_sinks:{name}", "custom", path=str(tmp_path / "noted")), seen)
 
 
-MLFLOW = pytest.param("mlflow", marks=pytest.mark.xdist_group("mlflow"))
-
-
-@pytest.fixture(params=["files", "webhook", MLFLOW, "wandb", "Ours", "RunLogger", "ResultDict"])
+@pytest.fixture(params=["files", "webhook", "mlflow", "wandb", "Ours", "RunLogger", "ResultDict"])
 def stand(
     request: pytest.FixtureRequest, tmp_path: Path, hook: HookServer, monkeypatch: pytest.MonkeyPatch
 ) -> Stand:
