@@ -51,11 +51,13 @@ class Head:
 class Options:
     """What the user chose: `files_of` is of how many of the newest sessions logs and curves are kept.
 
-    Files of a run up to `largest_file_bytes` are copied into a site on disk.
+    Files of a run up to `largest_file_bytes` are copied into a site on disk. No file outside `results` is read, but for
+    logs under `artifacts_dir`, where the suite has such.
     """
 
     title: str = "Benchmarks"
     results: Path | None = None
+    artifacts_dir: Path | None = None
     files_of: int = 30
     largest_file_bytes: int = 1 << 20
 
@@ -123,7 +125,7 @@ def read_frame(store: Store, verdicts: Verdicts, marks: Marks | None = None) -> 
         cases = read_groups(database)
         columns = [one.name for one in fields(Head)]
         heads = [
-            Head(**dict(zip(columns, (number, bytes(ident).hex(), *rest), strict=True)))
+            Head(**dict(zip(columns, (number, memoryview(ident).hex(), *rest), strict=True)))
             for number, ident, *rest in read_session_heads(database)
         ]
         environments = read_environment_heads(database)

@@ -23,6 +23,7 @@ import orjson
 
 from paceline.errors import PacelineError
 from paceline.model import RECORD_SCHEMA, Case, Check, Record, Scalar, Status
+from paceline.record import below
 from paceline.record.redact import Redactor
 
 T = TypeVar("T")
@@ -317,14 +318,19 @@ def from_json(data: Any) -> Record:
 
 def read_record(path: Path) -> Record | None:
     """The record in a file; None if there is none, or (logged) none that can be read."""
+    return read_record_below(path.parent, path.name)
+
+
+def read_record_below(root: Path, name: str) -> Record | None:
+    """The same for a file below a directory that others may have made."""
     try:
-        return from_json(load(path.read_bytes()))
+        return from_json(load(below.read(root, name)))
     except FileNotFoundError:
         return None
     except NewerSchema as error:
-        raise NewerSchema(f"{path}: {error}") from error
+        raise NewerSchema(f"{root / name}: {error}") from error
     except (OSError, ValueError, PacelineError, RecursionError) as error:
-        log.warning("%s cannot be read and counts as missing: %s", path, error)
+        log.warning("%s cannot be read and counts as missing: %s", root / name, error)
         return None
 
 

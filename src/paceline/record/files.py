@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import logging
 import os
 import secrets
 from collections.abc import Callable, Iterable, Iterator
@@ -10,8 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+from paceline.record import below
 from paceline.record.codec import dump, load
 from paceline.record.layout import RESERVE, names_in
+
+log = logging.getLogger(__name__)
 
 # A process id alone does not tell two runners apart: containers that share a disk often have the same.
 RUNNER = secrets.token_hex(8)
@@ -145,14 +149,23 @@ def append_line(path: Path, value: Any, *, mode: int = 0o666) -> None:
         log.append(value)
 
 
+_MAX_LINE_BYTES = 64 << 20
+
+
 def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The mappings in a file of JSON lines; torn lines are left out, and a file that is not there is empty."""
+    """The mappings in a file of JSON lines; torn lines are left out, and a file that is not there is empty.
+
+    So is what follows a line that is longer than any of ours, and (logged) what is not a file.
+    """
     try:
-        file = path.open("rb")
+        file = below.open_file(path.parent, path.name)
     except FileNotFoundError:
         return
+    except below.Refused as error:
+        log.warning("%s counts as empty: %s", path, error)
+        return
     with file:
-        for line in file:
+        while (line := file.readline(_MAX_LINE_BYTES)) and len(line) < _MAX_LINE_BYTES:
             value = _parse(line)
             if value is not None:
                 yield value

@@ -4,6 +4,7 @@ import hashlib
 import os
 import re
 import unicodedata
+from collections.abc import Iterable
 from pathlib import Path
 
 from paceline.errors import SessionError
@@ -92,7 +93,12 @@ def run_labels(entry: Path) -> list[str]:
 
 def last_run_label(entry: Path) -> str:
     """The label of the current attempt's last run; empty if it has none with a label."""
-    return max(run_labels(entry), key=_run_order, default="")
+    return last_label(names_in(entry / ATTEMPTS))
+
+
+def last_label(names: Iterable[str]) -> str:
+    """The same by the names of the directories in `attempts`."""
+    return max((name for name in names if not _MOVED_LABEL.fullmatch(name)), key=_run_order, default="")
 
 
 def _run_order(label: str) -> tuple[bool, int, str]:

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from paceline.errors import SessionError
-from paceline.record import codec
+from paceline.record import below, codec
 from paceline.record.events import RUN_ENDED, RUN_STARTED
 from paceline.record.files import RUNNER, read_lines
 from paceline.record.layout import EVENTS, LOCK
+
+_MAX_LOCK_BYTES = 1 << 16
 
 
 class SessionLock:
@@ -51,7 +53,7 @@ def is_running(session_dir: Path) -> bool:
     if not _read_small(session_dir / LOCK):
         return False
     try:
-        fd = os.open(session_dir / LOCK, os.O_RDONLY)
+        fd = below.open_below(session_dir, LOCK)
     except OSError:
         return False
     try:
@@ -168,7 +170,7 @@ def process_started(pid: int) -> str:
 
 def _read_small(path: Path) -> Mapping[str, Any]:
     try:
-        data = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+        data = json.loads(below.read(path.parent, path.name, _MAX_LOCK_BYTES))
+    except (OSError, ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
