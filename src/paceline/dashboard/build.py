@@ -18,7 +18,7 @@ from paceline.dashboard.pages import Pages, shards
 from paceline.dashboard.run_files import Copies, SessionPath
 from paceline.dashboard.site import shell
 from paceline.errors import PacelineError
-from paceline.history.store.columns import CaseGroup, Marks
+from paceline.history.store.columns import LAST, CaseGroup, Marks
 from paceline.history.store.store import Store
 from paceline.record import below
 from paceline.record.codec import dump_plain, load
@@ -229,14 +229,25 @@ def read_manifest(out: Path) -> Manifest:
         if (stored["format"], stored["version"]) != (FORMAT, __version__):
             return Manifest()
         found = Manifest(cases=stored["cases"], sessions=stored["sessions"], sides=stored["sides"])
-        whole = all(map(_OURS.fullmatch, _files_of(found))) and all(map(_is_known_case, found.cases.values()))
+        whole = (
+            all(map(_OURS.fullmatch, _files_of(found)))
+            and all(
+                isinstance(one["split"], int) and 0 <= one["split"] <= LAST for one in found.cases.values()
+            )
+            and all(_is_whole(one["mark"], one["summary"]) for one in found.sessions.values())
+        )
     except (LookupError, TypeError, AttributeError):
         return Manifest()
     return found if whole else Manifest()
 
 
-def _is_known_case(entry: Any) -> bool:
-    return isinstance(entry, dict) and isinstance(entry.get("split"), int)
+def _is_whole(mark: Any, summary: Any) -> bool:
+    """Whether a session's summary is of the kind that `summarise` makes."""
+    counts = [*summary["counts"].values(), *summary["health"].values(), summary["seconds"]]
+    lists = (mark, summary["environments"], summary.get("variants", []), summary.get("attentions", []))
+    known = {"counts", "health", "seconds", "environments", "variants", "attentions"}
+    numbers = all(isinstance(one, int | float) for one in counts)
+    return numbers and all(isinstance(one, list) for one in lists) and known >= set(summary)
 
 
 def build(store: Store, out: Path, options: Options, verdicts: Verdicts, marks: Marks | None = None) -> Built:
