@@ -2,8 +2,8 @@
 
 import csv
 import io
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
@@ -11,6 +11,7 @@ from paceline.errors import HistoryError, needs_extra
 from paceline.history.store.database import Database, Row, chunks
 from paceline.history.store.names import matcher, read_names
 from paceline.history.store.views import SAMPLES
+from paceline.record import below
 from paceline.record.codec import dump_plain
 from paceline.record.files import write_atomic
 
@@ -39,6 +40,7 @@ COLUMNS: Mapping[str, str] = {
     "record": "text",
 }
 _ROWS_AT_ONCE = 20_000
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 _SELECT = """
@@ -159,14 +161,14 @@ def _write_parquet(rows: Iterable[Row], path: Path) -> None:
     with needs_extra("curate", "exporting Parquet"):
         import pyarrow
         import pyarrow.parquet
-    temporary = path.with_name(f".{path.name}.part")
+    part = f".{path.name}.part"
+    below.remove(path.parent, part)
     try:
-        with temporary.open("wb") as file:
+        with os.fdopen(below.open_below(path.parent, part, _NEW), "wb") as file:
             _fill_parquet(pyarrow, rows, file)
-        temporary.replace(path)
+        path.with_name(part).replace(path)
     finally:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
+        below.remove(path.parent, part)
 
 
 def _fill_parquet(pyarrow: Any, rows: Iterable[Row], file: BinaryIO) -> None:

@@ -117,13 +117,18 @@ def explain(database: "Database", error: BaseException) -> None:
     if not database.is_sqlite or not isinstance(error, WRONG_VALUE):
         return
     try:
-        found = next(_wrong_rows(database.rows), "")
+        check_rows(database)
     except sqlite3.Error:
         return
+
+
+def check_rows(database: "Database") -> None:
+    """Refuse a file with a row that holds a value which is not of its column's kind; reads all of it."""
+    found = next(_wrong_rows(database.rows), "")
     if found:
         raise HistoryError(
             f"{database.target} holds what no history of ours does: {found}; delete the row, or name another file"
-        ) from error
+        )
 
 
 def _wrong_rows(rows: Callable[[str], list[tuple[Any, ...]]]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from paceline.history.store import schema
 from paceline.history.store.database import Database, use_wal
 from paceline.history.store.foreign import check_columns, check_tables
 from paceline.history.store.views import VIEWS, drop_view
+from paceline.record import below
 
 REVISIONS = ("0001", "0002", "0003")
 """All there have been, oldest first. Known here because looking through the files would import alembic."""
@@ -134,7 +135,10 @@ def _alone(path: Path | None) -> Iterator[None]:
 def _lock(path: Path) -> int:
     """Hold the lock file; one that its last owner removed meanwhile is no lock, so look again."""
     while True:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fd = below.open_below(path.parent, path.name, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            raise HistoryError(f"cannot lock {path}: {error.strerror or error}") from error
         fcntl.flock(fd, fcntl.LOCK_EX)
         try:
             if os.fstat(fd).st_ino == path.stat().st_ino:
