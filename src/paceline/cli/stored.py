@@ -72,6 +72,16 @@ def find_results_place(given: Location | None) -> Location:
     return results_place_of(load([Path(DEFAULT_CONFIG)]))
 
 
+def find_artifacts_dir() -> Path | None:
+    """Where the suite here has logs kept, if it says so."""
+    if not Path(DEFAULT_CONFIG).is_file():
+        return None
+    from paceline.config.load import load
+    from paceline.plan import find_artifacts_dir as artifacts_dir_of
+
+    return artifacts_dir_of(load([Path(DEFAULT_CONFIG)]))
+
+
 def find_session(given: str | None, results_dir: Location | None) -> Location:
     """The session of that path, URL or name; the newest without one."""
     if given is not None and ("/" in given or given in {".", ".."}):

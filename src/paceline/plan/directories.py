@@ -105,6 +105,14 @@ def find_results_dir(loaded: Loaded, environ: Mapping[str, str] | None = None) -
     return working_dir(find_results_place(loaded, environ))
 
 
+def find_artifacts_dir(loaded: Loaded, environ: Mapping[str, str] | None = None) -> Path | None:
+    """The directory in which the configuration has logs and scratch data kept, if it names one that is known."""
+    problems: list[Problem] = []
+    expansion = Expansion(loaded, os.environ if environ is None else environ, {})
+    results = find_results(expansion, None, problems)
+    return find_directories(expansion, "", results, problems).artifacts_dir if not problems else None
+
+
 def _text(expansion: Expansion, key: str, value: str, results_dir: str, problems: list[Problem]) -> str:
     """A directory given at the top; placeholders are filled in, in one pass with its variables."""
     if "{" not in value:
