@@ -78,21 +78,18 @@ def _records(path: Path) -> Iterator[Record]:
     """The record of each case, and those of earlier attempts, which were moved aside."""
     setups = [f"{layout.DATA_SETUP}/{name}" for name in below.names(path, layout.DATA_SETUP)]
     for entry in (*setups, *below.names(path)):
-        record = _record(path, entry)
+        if not below.is_dir(path, entry):
+            continue
+        record = codec.read_record_below(path, f"{entry}/{layout.RECORD}")
         if record is None:
             continue
         attempts = f"{entry}/{layout.ATTEMPTS}"
-        for name in below.names(path, attempts):
-            earlier = _record(path, f"{attempts}/{name}") if name.startswith("attempt-") else None
-            if earlier is not None and earlier.attempt != record.attempt:
-                yield earlier
+        for name in below.names(path, attempts) if below.is_dir(path, attempts) else ():
+            if name.startswith("attempt-"):
+                earlier = codec.read_record_below(path, f"{attempts}/{name}/{layout.RECORD}")
+                if earlier is not None and earlier.attempt != record.attempt:
+                    yield earlier
         yield record
-
-
-def _record(path: Path, entry: str) -> Record | None:
-    """The record of an entry or of an attempt at it; a link in its place is not followed, and said."""
-    name = f"{entry}/{layout.RECORD}"
-    return codec.read_record_below(path, name) if below.status(path, name) else None
 
 
 def _environment(path: Path) -> dict[str, Any]:
