@@ -74,6 +74,8 @@ def make_history(path: Path, nights: int = NIGHTS) -> Path:
 
 
 def build_site(database: Path | str, out: Path, **options: Any) -> Built:
+    """Build a site; the files of sessions are below the database's directory, unless it is said otherwise."""
+    options.setdefault("results", Path(database).parent)
     with open_store(database) as store:
         return build(store, out, Options(**options), read_verdicts(store))
 

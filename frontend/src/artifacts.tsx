@@ -10,9 +10,11 @@ export interface RunFile {
   at?: string;
   /** All of it is on the page. */
   shown?: boolean;
+  /** It cannot be had: too large to be searched for secrets. */
+  too_large?: boolean;
 }
 
-const OURS = /^artifacts\/[0-9a-f/]+\.(txt|png|jpg|gif|bin)$/;
+const OURS = /^artifacts(\/[0-9a-f]{1,32}){2,3}\.(?<ending>txt|png|jpg|gif|bin)$/;
 
 export function FileList({ files, named, directory }: { files: RunFile[]; named: string[]; directory: string }) {
   if (!files.length) return <Named names={named} />;
@@ -35,11 +37,12 @@ export function FileList({ files, named, directory }: { files: RunFile[]; named:
 /** Text and pictures open, all else is kept; no file is opened as something that could run. */
 function File({ file }: { file: RunFile }) {
   const name = plain(file.name);
-  const ending = OURS.exec(file.at ?? '')?.[1];
+  const ending = OURS.exec(file.at ?? '')?.groups?.ending;
   if (!ending)
     return (
       <>
         <code>{name}</code> {file.shown && <span class="soft">above as the output,</span>}
+        {file.too_large && <span class="soft">too large to be copied,</span>}
       </>
     );
   const own = (file.name.split('/').pop() ?? '').replace(/[^\w.=,+-]+/g, '_');

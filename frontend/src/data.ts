@@ -37,8 +37,13 @@ function takeEarly(name: string): Early | undefined {
   return found?.failed ? undefined : found;
 }
 
+// An address may be made by anybody: only what can be a data file is ever asked for, since it is run as a script.
+const KNOWN =
+  /^(overview|search|(sessions|heads|environment|source)\/\d{1,10}|case\/[0-9a-f]{16}(-old)?|(session|evals)\/[0-9a-f]{32}|files\/[0-9a-f]{32}\/\d{1,9})$/;
+
 /** The value of a data file; loaded once, unless `fresh` asks for it again. */
 export function load<T>(name: string, fresh = false): Promise<T> {
+  if (!KNOWN.test(name)) return Promise.reject(new Error('The address names nothing that this site has.'));
   if (!fresh && arrived.has(name)) return Promise.resolve(arrived.get(name) as T);
   const known = waiting.get(name);
   if (known) return known as Promise<T>;
@@ -55,7 +60,7 @@ export function load<T>(name: string, fresh = false): Promise<T> {
       if (takers.has(name)) reject(new Error(`data/${name}.js holds something else`));
     };
     if (early) return;
-    script.src = `data/${name}.js${fresh ? `?at=${Date.now()}` : ''}`;
+    script.src = `data/${name.split('/').map(encodeURIComponent).join('/')}.js${fresh ? `?at=${Date.now()}` : ''}`;
     document.head.append(script);
   }).finally(() => waiting.delete(name));
   waiting.set(name, promise);

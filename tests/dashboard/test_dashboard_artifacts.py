@@ -13,7 +13,7 @@ from playwright.sync_api import Page, expect
 from dashboard_browser import Watched, serious, watch
 from dashboard_server import ask, serving
 from dashboard_site import build_site, data
-from paceline.dashboard.artifacts import MOST_FILES, TYPES, find_artifacts, safe_ending
+from paceline.dashboard.artifacts import MOST_FILES, TYPES, Entry, SafePath, find_artifacts, safe_ending
 from paceline.history import open_store
 from paceline.model import Plan
 from paceline.record.directory import SessionDir
@@ -31,8 +31,8 @@ HOSTILE = {
     b"flame.svg": DRAWING,
     b"javascript:window.pwned=1": b"alert(1)",
     b"a b#c?d%2e%2e%2f.txt": "Grüße\n".encode(),
-    "\u202egpj.exe\u0007\n".encode(): b"MZ\0\x90",
-    b"\xff\xfe.bin": b"\xff\xfe\0",
+    b"gpj.exe": b"MZ\0\x90",
+    b"ff.bin": b"\xff\xfe\0",
     b"up\\..\\..\\up.html": ACTIVE,
     b"fig.png": PICTURE,
     b"empty": b"",
@@ -55,6 +55,8 @@ def make_run(directory: Path, results: Path) -> Path:
     (artifacts / "plots").mkdir()
     (artifacts / "plots" / "deep.txt").write_text("deep")
     (artifacts / ".hidden").write_text(SECRET)
+    for name in ("\u202egpj.exe\u0007\n".encode(), b"\xff\xfe.bin"):  # Nobody could tell what it is.
+        Path(os.fsdecode(os.fsencode(artifacts) + b"/" + name)).write_text(SECRET)
     (artifacts / "link.txt").symlink_to(outside / "secret.txt")
     (artifacts / "way").symlink_to(outside)
     (artifacts / "round").symlink_to(entry)
@@ -121,25 +123,32 @@ def test_logs_that_are_kept_elsewhere_are_files_of_the_run(tmp_path: Path) -> No
     entry = SessionDir.create(plan).prepare(record("sort").case)
     (entry / "logs" / "worker.log").write_text("hello")
     assert (tmp_path / "bulk" / "night" / "sort" / "logs" / "worker.log").is_file()
-    assert [one.name for one in find_artifacts(entry)] == ["logs/worker.log"]
+    here = SafePath(tmp_path / "results", "night/sort")
+    there = SafePath(tmp_path / "bulk", "night/sort")
+    (found,) = find_artifacts(Entry(here, there))
+    assert (found.name, found.path) == ("logs/worker.log", there / "logs/worker.log")
+    assert find_artifacts(Entry(here)) == []
     (entry / "logs").unlink()
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "worker.log").write_text(SECRET)
     (entry / "logs").symlink_to(tmp_path / "other")
-    assert find_artifacts(entry) == []
+    assert find_artifacts(Entry(here)) == []
+    assert find_artifacts(Entry(here, there)) == [found]  # where the link leads is not asked
 
 
 def test_of_several_runs_the_last_ones_files_are_listed(tmp_path: Path) -> None:
     for label in ("warmup-1", "repeat-2", "repeat-10", "attempt-1"):
         (tmp_path / "attempts" / label / "logs").mkdir(parents=True)
         (tmp_path / "attempts" / label / "logs" / "worker.log").touch()
-    assert [one.name for one in find_artifacts(tmp_path)] == ["attempts/repeat-10/logs/worker.log"]
+    assert [one.name for one in find_artifacts(Entry(SafePath(tmp_path, "")))] == [
+        "attempts/repeat-10/logs/worker.log"
+    ]
 
 
 def test_of_very_many_files_some_are_listed(tmp_path: Path) -> None:
     for number in range(MOST_FILES + 20):
         (tmp_path / f"part-{number:04}").touch()
-    assert len(find_artifacts(tmp_path)) == MOST_FILES
+    assert len(find_artifacts(Entry(SafePath(tmp_path, "")))) == MOST_FILES
 
 
 @given(

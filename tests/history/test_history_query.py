@@ -1,5 +1,7 @@
 """SQL that may only read, whatever it says."""
 
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,7 +65,14 @@ SQLITE_WRITES = [
 POSTGRES_WRITES = [
     "SET TRANSACTION READ WRITE",
     "WITH x AS (DELETE FROM record RETURNING id) SELECT * FROM x",
-    "COPY record TO PROGRAM 'touch /tmp/paceline-was-here'",
+    "COPY record TO PROGRAM '{touch}'",
+    "COPY (SELECT 1) TO PROGRAM '{touch}'",
+    "/* SELECT */ COPY record TO PROGRAM '{touch}'",
+    "EXPLAIN COPY record TO PROGRAM '{touch}'",
+    "SELECT 1; COPY record TO PROGRAM '{touch}'",
+    "SELECT query_to_xml('COPY record TO PROGRAM ''{touch}''', true, true, '')",
+    "SELECT pg_read_file('/etc/passwd')",
+    "DO 'BEGIN END'",
     "SELECT set_config('transaction_read_only', 'off', false)",
     "TRUNCATE record",
 ]
@@ -82,14 +91,34 @@ def test_columns_and_rows(url: str) -> None:
         assert len(store.query("SELECT id FROM record", limit=1)[1]) == 1
 
 
-def test_nothing_can_be_changed(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def program_ran() -> Iterator[Path]:
+    """A file that the server's user can make."""
+    with tempfile.TemporaryDirectory(prefix="paceline-query-", dir="/tmp") as directory:
+        Path(directory).chmod(0o777)
+        yield Path(directory) / "was-here"
+
+
+def test_what_describes_a_query_may_be_asked(url: str) -> None:
+    with open_store(url) as store:
+        assert store.query("WITH x AS (SELECT 1) SELECT * FROM x")[1] == [(1,)]
+        assert store.query("VALUES (1), (2)")[1] == [(1,), (2,)]
+        if not is_sqlite(url):
+            assert store.query("EXPLAIN SELECT * FROM record")[1]
+            assert store.query("show transaction_read_only")[1] == [("on",)]
+
+
+def test_nothing_can_be_changed(
+    url: str, tmp_path: Path, program_ran: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     with open_store(url) as store:
         store.add(session(), ENVIRONMENT, [record()])
         before = store.query("SELECT count(*) FROM record"), sorted(path.name for path in tmp_path.iterdir())
         for sql in (*WRITES, *(SQLITE_WRITES if is_sqlite(url) else POSTGRES_WRITES)):
             with pytest.raises(HistoryError, match=r"the query failed|returns nothing"):
-                store.query(sql)
+                store.query(sql.replace("{touch}", f"touch {program_ran}"))
+            assert not program_ran.exists(), sql
         after = store.query("SELECT count(*) FROM record"), sorted(path.name for path in tmp_path.iterdir())
         assert before == after
 

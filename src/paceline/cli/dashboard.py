@@ -10,13 +10,12 @@ import click
 
 from paceline.cli.database import chosen_repository, db_option, find_database, open_database, repo_option
 from paceline.cli.output import flush, write
-from paceline.cli.stored import find_results_place
+from paceline.cli.stored import find_artifacts_dir, find_results_place
 from paceline.errors import PacelineError
 from paceline.history.urls import parse_target
 from paceline.report.format import count, size, visible
 
 if TYPE_CHECKING:
-    from paceline.dashboard.frame import Options
     from paceline.history import Store
 
 EPILOG = """\b
@@ -58,8 +57,8 @@ results_option = click.option(
     "--results",
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where the sessions' files are, for logs and curves; without a database, the sessions themselves. "
-    "[default: where they were written]",
+    help="Where the sessions' files are, for logs and curves; without a database, the sessions themselves. No file "
+    "outside is read. [default: that of ./paceline.yaml, else ./results]",
 )
 
 
@@ -102,8 +101,15 @@ def build_command(
     from paceline.history.store.columns import read_marks
 
     largest_bytes = largest_kib * 1024 or -1  # an empty file is a file, too
-    options = Options(title=title, results=results, files_of=files_of, largest_file_bytes=largest_bytes)
-    with opened(db, options) as store:
+    root, artifacts_dir = _roots(results)
+    options = Options(
+        title=title,
+        results=root,
+        artifacts_dir=artifacts_dir,
+        files_of=files_of,
+        largest_file_bytes=largest_bytes,
+    )
+    with opened(db, results) as store:
         with store.database.reading():
             marks = read_marks(store.database)
         verdicts = read_verdicts(store, chosen_repository(repo), marks)
@@ -146,11 +152,11 @@ def serve_command(
     from paceline.dashboard.live_site import LiveSite, Origin
     from paceline.dashboard.serve import serve
 
-    usual = find_results_place(None) if results is None else results
-    options = Options(title=title, results=usual if isinstance(usual, Path) else None)
+    root, artifacts_dir = _roots(results)
+    options = Options(title=title, results=root, artifacts_dir=artifacts_dir)
     path = parse_target(find_database(db)).path
     origin = Origin(
-        opened=lambda: opened(db, options),
+        opened=lambda: opened(db, root),
         exists=lambda: path is None or path.exists(),
         repository=chosen_repository(repo),
     )
@@ -162,22 +168,31 @@ def serve_command(
     serve(LiveSite(origin, options), port, say, bind)
 
 
+def _roots(results: Path | None) -> tuple[Path | None, Path | None]:
+    """Where files of sessions may be read from: the results directory, and the suite's directory for logs.
+
+    They come from the user or the suite here, never from a database or a session.
+    """
+    usual = find_results_place(None) if results is None else results
+    return usual if isinstance(usual, Path) else None, find_artifacts_dir()
+
+
 @contextmanager
-def opened(db: str | None, options: "Options") -> Iterator["Store"]:
+def opened(db: str | None, results: Path | None) -> Iterator["Store"]:
     """The database; where there is none, one made from the results, or an empty one unless the user named it."""
     path = parse_target(find_database(db)).path
     if path is None or path.exists():
         with open_database(db) as store:
             yield store
         return
-    if db is not None and options.results is None:
+    if db is not None and results is None:
         raise PacelineError(f"no history at {path}: 'paceline run' makes one, or give --results DIR")
     with TemporaryDirectory(prefix="paceline-dashboard-") as directory:
         from paceline.history import open_store
         from paceline.history.session_files import find_sessions, read_session
 
         with open_store(Path(directory) / "history.db") as store:
-            for session in find_sessions(options.results) if options.results else ():
+            for session in find_sessions(results) if results else ():
                 files = read_session(session)
                 store.add(files.session, files.environment, files.records)
             yield store

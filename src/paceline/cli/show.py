@@ -11,8 +11,8 @@ from paceline.cli.completion import complete_session, complete_session_case
 from paceline.cli.output import flush, write_bytes, write_json, write_lines
 from paceline.cli.stored import (
     StoredSession,
-    configured_artifacts_dir,
     files_of,
+    find_artifacts_dir,
     find_session,
     read_session,
     results_dir_option,
@@ -76,7 +76,7 @@ def _show_case(session: StoredSession, name: str, *, as_json: bool) -> None:
         write_json(to_json(record))
     else:
         if below.is_link(session.path, f"{last_run(session.path, entry_name(case))}/{LOGS}"):
-            directory = SessionDir.open(session.path, configured_artifacts_dir())
+            directory = SessionDir.open(session.path, find_artifacts_dir())
         write_lines(_case_lines(record, directory))
 
 

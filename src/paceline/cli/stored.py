@@ -3,7 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import click
 
 from paceline.cli.inputs import DEFAULT_CONFIG, ResultsDir
 from paceline.cli.output import log_once
-from paceline.errors import PacelineError, SessionError
+from paceline.errors import SessionError
 from paceline.model import Case, CaseKind, Finding, Plan, Report, Status
 from paceline.record import below, codec
 from paceline.record.directory import SessionDir
@@ -72,16 +72,14 @@ def find_results_place(given: Location | None) -> Location:
     return results_place_of(load([Path(DEFAULT_CONFIG)]))
 
 
-def configured_artifacts_dir() -> Path | None:
-    """The `artifacts_dir` of the suite here; what a session says of it may be somebody else's word."""
+def find_artifacts_dir() -> Path | None:
+    """Where the suite here has logs kept, if it says so."""
     if not Path(DEFAULT_CONFIG).is_file():
         return None
     from paceline.config.load import load
-    from paceline.plan.directories import find_artifacts_dir
+    from paceline.plan import find_artifacts_dir as artifacts_dir_of
 
-    with suppress(PacelineError):
-        return find_artifacts_dir(load([Path(DEFAULT_CONFIG)]))
-    return None
+    return artifacts_dir_of(load([Path(DEFAULT_CONFIG)]))
 
 
 def find_session(given: str | None, results_dir: Location | None) -> Location:

@@ -4,16 +4,18 @@ import os
 import stat
 from codecs import getincrementaldecoder
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import BinaryIO
+from typing import NamedTuple
 
-from paceline.record import layout
+from paceline.record import below, layout
+from paceline.record.redact import Redactor, secret_values
 
 MOST_FILES = 200
 """Of one case; a benchmark that leaves more has a directory that nobody reads file by file."""
+MOST_MASKED_BYTES = 50 << 20
+"""Secrets are looked for in files up to this size; a larger one is named and not handed out."""
 BEGINNING = 4096
 """By so many bytes it is seen what a file is."""
 TYPES = {
@@ -30,62 +32,76 @@ _LEFT_OUT = frozenset({*layout.ENTRY_FILES, layout.SCRATCH, layout.RAY_CLUSTER})
 _DEEPEST = 6
 
 
+class SafePath(NamedTuple):
+    """A name below a root that a user gave: what `record.below` takes, which follows no link."""
+
+    root: Path
+    name: str
+
+    def __truediv__(self, name: str) -> "SafePath":
+        return SafePath(self.root, f"{self.name}/{name}" if self.name else name)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Artifact:
     """A file of a run; `name` is its path within the case's directory."""
 
     name: str
-    path: Path
+    path: SafePath
     size_bytes: int
 
 
-def find_artifacts(entry: Path) -> list[Artifact]:
-    """What a case's directory holds for readers; links that lead out of it are no files of the run."""
-    return [] if entry.is_symlink() else list(islice(_walk(entry, entry, 1), MOST_FILES))
+class Entry(NamedTuple):
+    """The directory of a case, and where `artifacts_dir` has its logs, if the user named one."""
+
+    path: SafePath
+    elsewhere: SafePath | None = None
+
+    def last_run(self) -> str:
+        """The directory of the current attempt's last run within this one; empty if it is this one."""
+        label = layout.last_label(below.names(*self.path / layout.ATTEMPTS))
+        return f"{layout.ATTEMPTS}/{label}" if label else ""
+
+    def find(self, name: str) -> SafePath:
+        """Where a file or directory of this name is: logs may be kept elsewhere, and our link there is not used."""
+        parts = name.split("/")
+        if self.elsewhere and layout.LOGS in parts:
+            logs = "/".join(parts[: parts.index(layout.LOGS) + 1])
+            if not below.is_dir(*self.path / logs):
+                return self.elsewhere / name
+        return self.path / name
 
 
-def _walk(entry: Path, directory: Path, depth: int) -> Iterator[Artifact]:
-    for name in sorted(layout.names_in(directory)):
-        path = directory / name
-        inner = path.relative_to(entry)
-        if name.startswith(".") or str(inner) in _LEFT_OUT or _is_earlier(entry, inner):
+def find_artifacts(entry: Entry) -> list[Artifact]:
+    """What a case's directory holds for readers; links are not files of the run."""
+    return list(islice(_walk(entry, "", entry.last_run(), 1), MOST_FILES))
+
+
+def _walk(entry: Entry, directory: str, last_run: str, depth: int) -> Iterator[Artifact]:
+    for each in below.names(*(entry.find(directory) if directory else entry.path)):
+        name = f"{directory}/{each}" if directory else each
+        # Of several runs the last one counts, and attempts that were moved aside do not.
+        is_earlier = directory == layout.ATTEMPTS and name != last_run
+        if each.startswith(".") or name in _LEFT_OUT or is_earlier:
             continue
-        if path.is_symlink() and not _is_kept_elsewhere(entry, inner):
-            continue
-        if path.is_dir():
-            is_open = depth < _DEEPEST and os.access(path, os.R_OK | os.X_OK)
-            yield from _walk(entry, path, depth + 1) if is_open else ()
-        elif path.is_file() and os.access(path, os.R_OK):
-            with suppress(FileNotFoundError):  # of a case that runs, it may go away at any moment
-                yield _artifact(path, inner)
+        path = entry.find(name)
+        found = below.status(*path)
+        if found and stat.S_ISDIR(found.st_mode):
+            yield from _walk(entry, name, last_run, depth + 1) if depth < _DEEPEST else ()
+        elif found and stat.S_ISREG(found.st_mode):
+            yield Artifact(name=name, path=path, size_bytes=found.st_size)
 
 
-def _artifact(path: Path, inner: Path) -> Artifact:
-    # A name on disk may be of any bytes, one on a page is text.
-    shown = os.fsencode(inner).decode("utf-8", "replace")
-    return Artifact(name=shown, path=path, size_bytes=path.stat().st_size)
+def session_redactor(names: list[str]) -> Redactor:
+    """Masks the secrets that are set where the site is made: those of these names, and those that all sessions mask."""
+    return Redactor(secret_values(os.environ, names))
 
 
-def _is_earlier(entry: Path, inner: Path) -> bool:
-    """Whether this is the directory of a run before the last one, or of an attempt that was moved aside."""
-    below_attempts = inner.parts[0] == layout.ATTEMPTS and len(inner.parts) == 2
-    return below_attempts and inner.name != layout.last_run_label(entry)
-
-
-def _is_kept_elsewhere(entry: Path, inner: Path) -> bool:
-    """Whether a link is that of ours to where `artifacts_dir` has the logs of this very case."""
-    ours = Path(entry.parent.name, entry.name, inner)
-    target = Path(os.path.realpath(entry / inner))
-    return inner.name == layout.LOGS and target.parts[-len(ours.parts) :] == ours.parts
-
-
-def open_artifact(path: Path) -> BinaryIO:
-    """Open a file that was found; a link or a pipe that has taken its place since is refused."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(f"{path} is no file any more")
-    return os.fdopen(descriptor, "rb")
+def read_artifact(path: SafePath, redactor: Redactor, largest_bytes: int = MOST_MASKED_BYTES) -> bytes:
+    """What a file holds, without secrets; OSError if it is larger, or not a file any more."""
+    stream = redactor.stream()
+    data = stream.feed(below.read(*path, min(largest_bytes, MOST_MASKED_BYTES)))
+    return data + stream.flush()
 
 
 def safe_ending(beginning: bytes) -> str:
@@ -100,7 +116,7 @@ def safe_ending(beginning: bytes) -> str:
     return "bin" if b"\0" in beginning else "txt"
 
 
-def read_ending(path: Path) -> str:
+def read_ending(path: SafePath) -> str:
     """The ending for a file on disk."""
-    with open_artifact(path) as file:
+    with below.open_file(*path) as file:
         return safe_ending(file.read(BEGINNING))

@@ -1,6 +1,7 @@
 """Writes the site, and of one that is there only what has changed since."""
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,19 +15,27 @@ from paceline.dashboard.badges_and_feed import badge_files, feed_file
 from paceline.dashboard.encoding import data_file, file_id
 from paceline.dashboard.frame import Head, Options, Verdicts, read_frame
 from paceline.dashboard.pages import Pages, shards
-from paceline.dashboard.run_files import Copies
+from paceline.dashboard.run_files import Copies, SessionPath
 from paceline.dashboard.site import shell
 from paceline.errors import PacelineError
-from paceline.history.store.columns import CaseGroup, Marks
+from paceline.history.store.columns import LAST, CaseGroup, Marks
 from paceline.history.store.store import Store
+from paceline.record import below
 from paceline.record.codec import dump_plain, load
-from paceline.record.files import write_atomic
+from paceline.record.redact import Redactor
 
 FORMAT = 1
 MANIFEST = "data/manifest.json"
+MOST_MANIFEST_BYTES = 1 << 30
 LONGEST_TAIL = 64
 """How many new records a case gathers at least before its large file is written again; at most twice as many, so that
 not all cases do it in the same night."""
+
+_OURS = re.compile(
+    r"data/(case/[0-9a-f]{16}(-old)?|session/[0-9a-f]{32}|evals/[0-9a-f]{32}|files/[0-9a-f]{32}/[0-9]{1,9}"
+    r"|environment/[0-9]{1,18}|source/[0-9]{1,18})\.js|artifacts/[0-9a-f]{2}/[0-9a-f]{32}\.(txt|png|jpg|gif|bin)"
+)
+"""What a site may hold of a case, a session or an environment: no other file is ever removed."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,6 +75,7 @@ class Builder:
         self._frame = read_frame(store, verdicts, marks)
         self._pages = Pages(store.database, self._frame, options)
         self._old, self._new = read_manifest(out), Manifest()
+        out.mkdir(parents=True, exist_ok=True)
         self.built = Built()
 
     def build(self) -> Built:
@@ -75,7 +85,7 @@ class Builder:
         newest = self._frame.newest()
         with_files = {head.id for head in newest[: self._options.files_of]}
         for head in newest:
-            self._session(head, with_files=head.id in with_files and self._pages.has_files(head))
+            self._session(head, self._pages.find(head) if head.id in with_files else None)
         self._sides()
         summaries = self._new.summaries
         for shard in shards(self._frame):
@@ -97,9 +107,7 @@ class Builder:
         self._write_bytes(f"data/{name}.js", data_file(name, value))
 
     def _write_bytes(self, path: str, data: bytes) -> None:
-        target = self._out / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(target, data, durable=False)
+        below.write(self._out, path, data, durable=False)
         self.built.files += 1
         self.built.size_bytes += len(data)
 
@@ -132,20 +140,20 @@ class Builder:
         keys = (group.key, group.key.partition("[")[0])
         return [[self._frame.epochs.get(key, ()) for key in keys], self._frame.verdicts.of_case(group.key)]
 
-    def _session(self, head: Head, *, with_files: bool) -> None:
+    def _session(self, head: Head, files: SessionPath | None) -> None:
         known = self._old.sessions.get(head.id)
         own = self._frame.of_session(head.number)
         largest_bytes = self._options.largest_file_bytes
-        mark = [_mark(own, 0, len(own.ids)), _digest(head), largest_bytes if with_files else None]
+        mark = [_mark(own, 0, len(own.ids)), _digest(head), largest_bytes if files else None]
         if known and known["mark"] == mark:
             self._new.sessions[head.id] = known
             self.built.kept_sessions += 1
             return
         page, summary = self._pages.session(head)
-        copies = Copies(self._out, largest_bytes)
-        found = dict(self._pages.files(head, page, copies.keep)) if with_files else {}
-        for place, files in found.items():
-            self._write(f"files/{head.id}/{place}", files)
+        copies = Copies(self._out, largest_bytes, files.redactor if files else Redactor())
+        found = dict(self._pages.files(head, page, copies.keep)) if files else {}
+        for place, of_record in found.items():
+            self._write(f"files/{head.id}/{place}", of_record)
         if "attentions" in page:
             self._write(f"evals/{head.id}", self._pages.evals(head))
         self._write(f"session/{head.id}", {**page, "files": sorted(found)})
@@ -160,9 +168,9 @@ class Builder:
     def _sides(self) -> None:
         """Environments and sources, which pages load when somebody asks for them."""
         for row in self._frame.environments:
-            self._side(f"environment/{row[0]}", row, partial(self._pages.environment, row[0]))
+            self._side(f"environment/{int(row[0])}", row, partial(self._pages.environment, row[0]))
         for row in self._frame.sources:
-            self._side(f"source/{row[0]}", row, partial(self._pages.source, row[0]))
+            self._side(f"source/{int(row[0])}", row, partial(self._pages.source, row[0]))
 
     def _side(self, name: str, row: Any, make: Callable[[], Any]) -> None:
         mark = _digest(row)
@@ -175,7 +183,7 @@ class Builder:
         kept = frozenset(_files_of(self._new))
         for path in _files_of(self._old):
             if path not in kept:
-                (self._out / path).unlink(missing_ok=True)
+                below.remove(self._out, path)
         parts = {"cases": self._new.cases, "sessions": self._new.sessions, "sides": self._new.sides}
         self._write_bytes(MANIFEST, dump_plain({"format": FORMAT, "version": __version__, **parts}))
 
@@ -203,20 +211,43 @@ def _digest(value: Any) -> str:
 
 
 def read_manifest(out: Path) -> Manifest:
-    """What the site in a directory was made from; a directory with other things in it is refused."""
+    """What the site in a directory was made from; a directory with other things in it is refused.
+
+    A manifest that names anything but files of a site counts for nothing: all is written anew, and nothing removed.
+    """
     try:
-        stored = load((out / MANIFEST).read_bytes())
+        stored = load(below.read(out, MANIFEST, MOST_MANIFEST_BYTES))
     except FileNotFoundError:
-        if out.exists() and any(out.iterdir()):
+        if below.names(out):
             raise PacelineError(
                 f"{out} is not empty and no dashboard: name a new directory, or empty it first"
             ) from None
         return Manifest()
-    except ValueError:
+    except (ValueError, RecursionError):
         return Manifest()
-    if (stored.get("format"), stored.get("version")) != (FORMAT, __version__):
+    try:
+        if (stored["format"], stored["version"]) != (FORMAT, __version__):
+            return Manifest()
+        found = Manifest(cases=stored["cases"], sessions=stored["sessions"], sides=stored["sides"])
+        whole = (
+            all(map(_OURS.fullmatch, _files_of(found)))
+            and all(
+                isinstance(one["split"], int) and 0 <= one["split"] <= LAST for one in found.cases.values()
+            )
+            and all(_is_whole(one["mark"], one["summary"]) for one in found.sessions.values())
+        )
+    except (LookupError, TypeError, AttributeError):
         return Manifest()
-    return Manifest(cases=stored["cases"], sessions=stored["sessions"], sides=stored["sides"])
+    return found if whole else Manifest()
+
+
+def _is_whole(mark: Any, summary: Any) -> bool:
+    """Whether a session's summary is of the kind that `summarise` makes."""
+    counts = [*summary["counts"].values(), *summary["health"].values(), summary["seconds"]]
+    lists = (mark, summary["environments"], summary.get("variants", []), summary.get("attentions", []))
+    known = {"counts", "health", "seconds", "environments", "variants", "attentions"}
+    numbers = all(isinstance(one, int | float) for one in counts)
+    return numbers and all(isinstance(one, list) for one in lists) and known >= set(summary)
 
 
 def build(store: Store, out: Path, options: Options, verdicts: Verdicts, marks: Marks | None = None) -> Built:

@@ -4,6 +4,7 @@ Arrays are written as base64 of their bytes, little-endian, which a browser read
 and which keeps every digit.
 """
 
+import re
 from base64 import b64encode
 from typing import Any
 
@@ -12,6 +13,13 @@ from numpy.typing import NDArray
 
 from paceline.record.codec import dump_plain
 
+_NAME = re.compile(r"[a-z]+(/[0-9a-f]{1,32}(-old|/[0-9]{1,9})?)?")
+_LINE_ENDS = (
+    (b"\n", b"\\n"),
+    (b"\r", b"\\r"),
+    ("\u2028".encode(), b"\\u2028"),
+    ("\u2029".encode(), b"\\u2029"),
+)
 _SPARSE = 0.4
 """Below this share of values the places are written beside the values."""
 
@@ -21,9 +29,14 @@ _FNV_OFFSET, _FNV_PRIME, _64_BITS = 0xCBF29CE484222325, 0x100000001B3, (1 << 64)
 def data_file(name: str, value: Any) -> bytes:
     """A script that hands the value over as a text to parse: nothing in the data can become code.
 
-    A literal object would not do: a key such as `__proto__` means something in one.
+    A literal object would not do: a key such as `__proto__` means something in one. Texts of the database that are JSON
+    already are in the value as they are, so line ends are escaped, too.
     """
+    if not _NAME.fullmatch(name):
+        raise ValueError(f"{name!r} is not the name of a data file")
     text = dump_plain(value).replace(b"\\", b"\\\\").replace(b"'", b"\\'")
+    for sign, escaped in _LINE_ENDS:
+        text = text.replace(sign, escaped)
     return b"(self.paceline=self.paceline||[]).push(['%s','%s'])\n" % (name.encode(), text)
 
 
@@ -75,7 +88,18 @@ def _base64(array: NDArray[Any]) -> str:
 
 def milliseconds(times: list[str]) -> NDArray[np.float64]:
     """Times as milliseconds since 1970; NaN for one that is none."""
-    moments = np.array([time[:23] for time in times], dtype="datetime64[ms]")
+    shown = [time[:23] for time in times]
+    try:
+        moments = np.array(shown, dtype="datetime64[ms]")
+    except ValueError:  # what others wrote may be any text
+        moments = np.array([_moment(time) for time in shown], dtype="datetime64[ms]")
     numbers = moments.astype(np.float64)
     numbers[np.isnat(moments)] = np.nan
     return numbers
+
+
+def _moment(text: str) -> np.datetime64:
+    try:
+        return np.datetime64(text, "ms")
+    except ValueError:
+        return np.datetime64("NaT", "ms")

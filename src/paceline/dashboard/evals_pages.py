@@ -5,18 +5,22 @@ Questions and answers stay in the execution's own files: a page shows scores, an
 
 import csv
 import hashlib
+import io
 import json
+import posixpath
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from paceline.dashboard.artifacts import SafePath
 from paceline.dashboard.encoding import pack_bytes, pack_floats
 from paceline.evals.comparison import CONDITIONS
-from paceline.evals.interfaces import EvalError
-from paceline.evals.stored import read_summary
-from paceline.evals.stub_files import RAW, read_spec
+from paceline.evals.keys import SPEC
+from paceline.evals.stub_files import RAW
+from paceline.record import below
+from paceline.record.codec import load
+from paceline.record.layout import SUMMARY
 
 LONGEST_ID = 60
 MOST_LEVELS = 256
@@ -25,32 +29,39 @@ MOST_LEVELS = 256
 Scores = Mapping[str, float]
 
 
-def attentions_of(directory: Path) -> list[str]:
+def attentions_of(directory: SafePath) -> list[str]:
     """The attentions that an execution has results of; none if its summary cannot be read."""
     try:
-        results = read_summary(directory)["results"]
-        return sorted({str(entry["attention"]) for entry in results})
-    except (EvalError, KeyError, TypeError):
+        return sorted({str(entry["attention"]) for entry in _read_json(directory / SUMMARY)["results"]})
+    except (KeyError, TypeError):
         return []
 
 
-def evals_page(directory: Path) -> dict[str, Any]:
+def _read_json(path: SafePath) -> Any:
+    """What a file holds; nothing if it cannot be read."""
+    try:
+        return load(below.read(*path))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def evals_page(directory: SafePath) -> dict[str, Any]:
     """All results of an execution whose files are there; the samples of a task are named once."""
     tasks: dict[tuple[str, ...], dict[str, Any]] = {}
     stubs: list[dict[str, Any]] = []
     missing = 0
-    for entry in read_summary(directory)["results"]:
+    for entry in (_read_json(directory / SUMMARY) or {}).get("results", ()):
         try:
-            found = _scores(directory / entry["directory"], entry)
+            found = _scores(_inside(directory, entry["directory"]), entry)
             facts = _facts(entry)
-        except (KeyError, TypeError):  # a summary that somebody else wrote
+            scores, conditions = found or ({}, "")
+            names = sorted(scores)
+            key = (str(entry["benchmark"]), str(entry["subset"]), *names)
+        except (KeyError, TypeError, AttributeError):  # a summary that somebody else wrote
             found = None
         if found is None:
             missing += 1
             continue
-        scores, conditions = found
-        names = sorted(scores)
-        key = (str(entry["benchmark"]), str(entry["subset"]), *names)
         if key not in tasks:
             task = {"benchmark": entry["benchmark"], "subset": entry["subset"], "number": len(tasks)}
             tasks[key] = {**task, "samples": [name[:LONGEST_ID] for name in names]}
@@ -62,16 +73,22 @@ def evals_page(directory: Path) -> dict[str, Any]:
 def _facts(entry: Mapping[str, Any]) -> dict[str, Any]:
     metric = entry["metrics"][entry["primary"]]
     return {
-        **{name: entry[name] for name in ("model", "attention", "score", "density")},
+        **{name: str(entry[name]) for name in ("model", "attention")},
+        **{name: entry[name] for name in ("score", "density")},
         "metric": entry["primary"],
         "seconds": entry["execution_time"],
         **{name: metric[name] for name in ("direction", "low", "high")},
     }
 
 
-def _scores(directory: Path, entry: Mapping[str, Any]) -> tuple[Scores, str] | None:
+def _inside(directory: SafePath, name: str) -> SafePath:
+    """The directory of a result, beside its execution's; what leads out of the results directory is refused later."""
+    return SafePath(directory.root, posixpath.normpath(f"{directory.name}/{name}"))
+
+
+def _scores(directory: SafePath, entry: Mapping[str, Any]) -> tuple[Scores, str] | None:
     """Each sample's score and a mark of the conditions; None if the directory has not this result any more."""
-    spec = read_spec(directory)
+    spec = _read_json(directory / SPEC)
     if spec is None or spec["key"] != entry["key"]:
         return None
     conditions = [spec["content"].get(name) for name in CONDITIONS]
@@ -80,8 +97,8 @@ def _scores(directory: Path, entry: Mapping[str, Any]) -> tuple[Scores, str] | N
     )
     column = f"score.{entry['primary']}"
     try:
-        with (directory / RAW).open(newline="", encoding="utf-8", errors="replace") as file:
-            scores = {row["sample_id"]: float(row[column]) for row in csv.DictReader(file)}
+        text = io.StringIO(below.read(*directory / RAW).decode("utf-8", "replace"), newline="")
+        scores = {row["sample_id"]: float(row[column]) for row in csv.DictReader(text)}
     except (OSError, KeyError, ValueError, TypeError, csv.Error):
         return None
     return scores, digest.hexdigest()

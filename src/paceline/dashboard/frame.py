@@ -27,6 +27,7 @@ from paceline.history.store.columns import (
 )
 from paceline.history.store.store import Store
 
+_ID_LENGTH = 32
 _NONE = np.zeros(0, dtype=np.int64)
 
 
@@ -51,11 +52,13 @@ class Head:
 class Options:
     """What the user chose: `files_of` is of how many of the newest sessions logs and curves are kept.
 
-    Files of a run up to `largest_file_bytes` are copied into a site on disk.
+    Files of a run up to `largest_file_bytes` are copied into a site on disk. No file outside `results` is read, but for
+    logs under `artifacts_dir`, where the suite has such.
     """
 
     title: str = "Benchmarks"
     results: Path | None = None
+    artifacts_dir: Path | None = None
     files_of: int = 30
     largest_file_bytes: int = 1 << 20
 
@@ -123,7 +126,7 @@ def read_frame(store: Store, verdicts: Verdicts, marks: Marks | None = None) -> 
         cases = read_groups(database)
         columns = [one.name for one in fields(Head)]
         heads = [
-            Head(**dict(zip(columns, (number, bytes(ident).hex(), *rest), strict=True)))
+            Head(**dict(zip(columns, (number, _session_id(ident), *rest), strict=True)))
             for number, ident, *rest in read_session_heads(database)
         ]
         environments = read_environment_heads(database)
@@ -146,6 +149,14 @@ def read_frame(store: Store, verdicts: Verdicts, marks: Marks | None = None) -> 
         by_case=by_case,
         by_session=_grouped(marks.sessions),
     )
+
+
+def _session_id(ident: bytes) -> str:
+    """The id of a session, which becomes a part of names of files."""
+    text = memoryview(ident).hex()
+    if len(text) != _ID_LENGTH:
+        raise ValueError(f"{text!r:.80} is not the id of a session")
+    return text
 
 
 def _grouped(owners: Ints) -> dict[int, Ints]:

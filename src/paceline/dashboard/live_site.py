@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
-from paceline.dashboard.artifacts import Artifact, read_ending
+from paceline.dashboard.artifacts import MOST_MASKED_BYTES, Artifact, SafePath, read_artifact, read_ending
 from paceline.dashboard.badges_and_feed import badge_files, feed_file
 from paceline.dashboard.encoding import data_file, file_id
 from paceline.dashboard.frame import Head, Options, Verdicts, read_frame, read_verdicts
@@ -20,10 +20,12 @@ from paceline.findings.commits import Repository
 from paceline.history import Store, open_store
 from paceline.history.session_files import find_sessions, read_session
 from paceline.history.store.columns import read_marks
-from paceline.record import layout
+from paceline.history.store.foreign import WRONG_VALUE, explain
+from paceline.record import below, layout
 from paceline.record.codec import dump_plain, load
 from paceline.record.files import read_lines
 from paceline.record.lock import is_running
+from paceline.record.redact import Redactor
 
 _DATA = re.compile(r"data/(overview|search|[a-z]+/[0-9a-f]+(?:-old|/[0-9]+)?)\.js")
 _ARTIFACT = re.compile(r"artifacts/([0-9a-f]+)/([0-9]{1,9})/([0-9a-f]{16})\.[a-z]{3}")
@@ -40,6 +42,21 @@ class Origin:
     opened: Callable[[], AbstractContextManager[Store]]
     exists: Callable[[], bool]
     repository: Repository | None = None
+
+
+class FoundArtifact(NamedTuple):
+    """A file of a run, and what masks the secrets of its session."""
+
+    name: str
+    path: SafePath
+    redactor: Redactor
+
+    def read(self) -> bytes | None:
+        """What it holds; None if it is not there any more, or too large to be searched for secrets."""
+        try:
+            return read_artifact(self.path, self.redactor)
+        except OSError:
+            return None
 
 
 class LiveSite:
@@ -61,6 +78,14 @@ class LiveSite:
 
     def file(self, path: str) -> bytes | None:
         """The content of a file; None if there is none of that name."""
+        try:
+            return self._file(path)
+        except WRONG_VALUE as error:
+            if self._store:
+                explain(self._store.database, error)
+            raise
+
+    def _file(self, path: str) -> bytes | None:
         if path in self._shell:
             return self._shell[path]
         if path == "live.json":
@@ -72,15 +97,16 @@ class LiveSite:
         value = self._data(found[1]) if found else None
         return data_file(found[1], value) if found and value is not None else None
 
-    def artifact(self, path: str) -> Artifact | None:
+    def artifact(self, path: str) -> FoundArtifact | None:
         """The file of a run that an address means: one of those its page lists, and none besides."""
         found = _ARTIFACT.fullmatch(path)
         if found is None:
             return None
         ident, place = found[1], int(found[2])
         running = self._running.artifacts(ident, place)
-        several = self._now().artifacts(ident, place) if running is None else running
-        return next((one for one in several if file_id(one.name) == found[3]), None)
+        redactor, several = self._now().artifacts(ident, place) if running is None else running
+        named = (one for one in several if file_id(one.name) == found[3])
+        return next((FoundArtifact(one.name, one.path, redactor) for one in named), None)
 
     def _data(self, name: str) -> Any:
         kind, _, rest = name.partition("/")
@@ -191,14 +217,16 @@ class Moment:
         every = self._pages.files(head, self._session(head)[0], partial(served_at, ident))
         return next((files for at, files in every if str(at) == place), None)
 
-    def artifacts(self, ident: str, place: int) -> list[Artifact]:
-        """The files of a record."""
+    def artifacts(self, ident: str, place: int) -> tuple[Redactor, list[Artifact]]:
+        """The files of a record, and what masks secrets in them."""
         head = self._heads.get(ident)
-        return self._pages.artifacts(head, self._session(head)[0], place) if head else []
+        return self._pages.artifacts(head, self._session(head)[0], place) if head else (Redactor(), [])
 
 
-def served_at(ident: str, place: int, found: Artifact) -> str:
-    """The address of a file of a run on a live server; no name from the data is in it."""
+def served_at(ident: str, place: int, found: Artifact) -> str | None:
+    """The address of a file of a run on a live server; no name from the data is in it. None if it is too large."""
+    if found.size_bytes > MOST_MASKED_BYTES:
+        return None
     return f"artifacts/{ident}/{place}/{file_id(found.name)}.{read_ending(found.path)}"
 
 
@@ -237,7 +265,7 @@ class RunningSessions:
         machines = [list(row) for row in pages.frame.environments]
         return {**page, "files": files, "running": list(_unfinished(path)), "environments": machines}
 
-    def artifacts(self, ident: str, place: int) -> list[Artifact] | None:
+    def artifacts(self, ident: str, place: int) -> tuple[Redactor, list[Artifact]] | None:
         """The files of a record of a session that runs; None if it does not run."""
         path = self._look().get(ident)
         if path is None:
@@ -273,10 +301,9 @@ class RunningSessions:
 def _planned(path: Path) -> list[str]:
     """The names of the cases of a session's plan."""
     try:
-        plan = load((path / "plan.json").read_bytes())
-    except (OSError, ValueError):
+        return [str(case["name"]) for case in load(below.read(path, "plan.json"))["cases"]]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):  # of any content, whoever wrote it
         return []
-    return [str(case["name"]) for case in plan.get("cases", ())]
 
 
 def _unfinished(path: Path) -> Iterator[dict[str, Any]]:
@@ -288,7 +315,7 @@ def _unfinished(path: Path) -> Iterator[dict[str, Any]]:
             started.pop(case, None)
         elif case and event.get("event") == "run_started":
             started.setdefault(case, str(event.get("time", "")))
-    done = {file.parent.name for file in path.glob(f"*/{layout.RECORD}")}
+    done = {name for name in below.names(path) if below.is_file(path, f"{name}/{layout.RECORD}")}
     for name in _planned(path):
         if layout.safe_name(name) not in done:
             yield {"case": name, "started": started.get(name, "")}

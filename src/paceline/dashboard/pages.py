@@ -2,14 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from paceline.dashboard.artifacts import Artifact, find_artifacts
 from paceline.dashboard.frame import Frame, Head, Options
 from paceline.dashboard.overview import Overview, Summaries
 from paceline.dashboard.record_pages import letters, pack_case, session_page
-from paceline.dashboard.run_files import EXECUTION, find_directory, run_files
+from paceline.dashboard.run_files import EXECUTION, SessionPath, find_session, run_files
 from paceline.history.store.columns import (
     CaseGroup,
     RecordRow,
@@ -20,8 +19,9 @@ from paceline.history.store.columns import (
 )
 from paceline.history.store.database import Database
 from paceline.model import Case, CaseKind
-from paceline.record import layout
+from paceline.record import below
 from paceline.record.codec import load
+from paceline.record.redact import Redactor
 
 SHARD = 512
 """Sessions of one file."""
@@ -77,13 +77,13 @@ class Pages:
     def session(self, head: Head) -> tuple[dict[str, Any], dict[str, Any]]:
         """A session's page and its summary; one of evals names its attentions in both."""
         page, summary = session_page(self._database, self.frame, head)
-        directory = self._directory(head)
-        if directory is None or not (directory / EXECUTION).is_file():
+        found = self.find(head)
+        if found is None or not below.is_file(*found.path / EXECUTION):
             return page, summary
         # Imported here, since it takes longer than a small night.
         from paceline.dashboard.evals_pages import attentions_of
 
-        attentions = attentions_of(directory)
+        attentions = attentions_of(found.path)
         more = {"attentions": attentions} if len(attentions) > 1 else {}
         return {**page, **more}, {**summary, **more}
 
@@ -91,15 +91,13 @@ class Pages:
         """The scores of an execution's samples; only of a session that has attentions."""
         from paceline.dashboard.evals_pages import evals_page
 
-        directory = self._directory(head)
-        return evals_page(directory) if directory else {}
+        found = self.find(head)
+        return evals_page(found.path) if found else {}
 
-    def _directory(self, head: Head) -> Path | None:
-        return find_directory(head.directory, head.name, self._options.results)
-
-    def has_files(self, head: Head) -> bool:
-        """Whether a session's own files are within reach."""
-        return self._directory(head) is not None
+    def find(self, head: Head) -> SessionPath | None:
+        """A session's own files, if they are within reach."""
+        options = self._options
+        return find_session(head.directory, head.name, options.results, options.artifacts_dir)
 
     def files(
         self, head: Head, page: dict[str, Any], address: Address = _nowhere
@@ -108,20 +106,20 @@ class Pages:
 
         `address` says where the page finds a file of the record at a place.
         """
-        directory = self._directory(head)
-        if directory is None:
+        session = self.find(head)
+        if session is None:
             return
         for place in {name: place for place, name in enumerate(page["case"])}.values():
-            found = run_files(directory, _case_at(page, place), partial(address, place))
+            found = run_files(session, _case_at(page, place), partial(address, place))
             if found:
                 yield place, found
 
-    def artifacts(self, head: Head, page: dict[str, Any], place: int) -> list[Artifact]:
-        """The files of the case at a place of the session's page."""
-        directory = self._directory(head)
-        if directory is None or place >= len(page["case"]):
-            return []
-        return find_artifacts(layout.entry_path(directory, _case_at(page, place)))
+    def artifacts(self, head: Head, page: dict[str, Any], place: int) -> tuple[Redactor, list[Artifact]]:
+        """The files of the case at a place of the session's page, and what masks the session's secrets in them."""
+        session = self.find(head)
+        if session is None or place >= len(page["case"]):
+            return Redactor(), []
+        return session.redactor, find_artifacts(session.entry(_case_at(page, place)))
 
     def sessions(self, shard: int, summaries: Summaries) -> list[dict[str, Any]]:
         """The sessions whose numbers lie in a shard."""

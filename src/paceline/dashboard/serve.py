@@ -1,7 +1,6 @@
 """A small server for one person on this machine: reads only, answers to no other name than this machine's."""
 
 import logging
-import os
 import signal
 import threading
 from collections.abc import Callable
@@ -9,11 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, BinaryIO
+from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-from paceline.dashboard.artifacts import BEGINNING, TYPES, Artifact, open_artifact, safe_ending
-from paceline.dashboard.live_site import LiveSite
+from paceline.dashboard.artifacts import BEGINNING, TYPES, safe_ending
+from paceline.dashboard.live_site import FoundArtifact, LiveSite
 from paceline.dashboard.site import POLICY
 from paceline.errors import PacelineError
 
@@ -38,7 +37,6 @@ _HEADERS = {
 }
 _OF_A_RUN = {**_HEADERS, "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'"}
 """A file of a run is looked at or kept; whatever it holds, it runs nothing and loads nothing."""
-_PIECE = 1 << 16
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -69,12 +67,15 @@ class Handler(BaseHTTPRequestHandler):
         try:
             data = self.server.made(path)
             artifact = self.server.artifact(path) if data is None else None
+            content = artifact.read() if artifact else None
         except PacelineError as error:  # the database was moved, or its server has gone
             self._send(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}\n".encode(), "txt", with_body)
             return
         if data is not None:
             self._send(HTTPStatus.OK, data, path.rpartition(".")[2], with_body)
-        elif artifact is None or not self._sent_artifact(artifact, with_body):
+        elif artifact and content is not None:
+            self._send_artifact(artifact.name, content, with_body)
+        else:
             self._send(HTTPStatus.NOT_FOUND, b"There is no such page.\n", "txt", with_body)
 
     def _is_ours(self, host: str) -> bool:
@@ -93,38 +94,22 @@ class Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
 
-    def _sent_artifact(self, found: Artifact, with_body: bool) -> bool:
-        """Send a file of a run piece by piece; False if it is not there any more."""
-        try:
-            file = open_artifact(found.path)
-        except OSError:
-            return False
-        with file:
-            size = os.fstat(file.fileno()).st_size
-            ending = safe_ending(file.read(BEGINNING))
-            file.seek(0)
-            told = "attachment" if ending == "bin" else "inline"
-            name = quote(found.name.rpartition("/")[2], safe="")
-            self._begin(
-                HTTPStatus.OK,
-                {
-                    **_OF_A_RUN,
-                    "Content-Type": TYPES[ending],
-                    "Content-Length": str(size),
-                    "Content-Disposition": f"{told}; filename*=UTF-8''{name}",
-                },
-            )
-            if with_body:
-                self._send_pieces(file, size)
-        return True
-
-    def _send_pieces(self, file: BinaryIO, size: int) -> None:
-        """As many bytes as were promised, though a log may have grown since."""
-        while size and (piece := file.read(min(_PIECE, size))):
-            self.wfile.write(piece)
-            size -= len(piece)
-        if size:  # the file was cut short: the reader must not wait for more
-            self.close_connection = True
+    def _send_artifact(self, full_name: str, data: bytes, with_body: bool) -> None:
+        """Send a file of a run, as a kind of content that runs nothing."""
+        ending = safe_ending(data[:BEGINNING])
+        shown = "attachment" if ending == "bin" else "inline"
+        name = quote(full_name.rpartition("/")[2], safe="")
+        self._begin(
+            HTTPStatus.OK,
+            {
+                **_OF_A_RUN,
+                "Content-Type": TYPES[ending],
+                "Content-Length": str(len(data)),
+                "Content-Disposition": f"{shown}; filename*=UTF-8''{name}",
+            },
+        )
+        if with_body:
+            self.wfile.write(data)
 
     def log_message(self, format: str, *args: Any) -> None:
         log.debug(format, *args)
@@ -143,7 +128,7 @@ class Server(ThreadingHTTPServer):
     def made(self, path: str) -> bytes | None:
         return self._maker.submit(self._site.file, path).result()
 
-    def artifact(self, path: str) -> Artifact | None:
+    def artifact(self, path: str) -> FoundArtifact | None:
         return self._maker.submit(self._site.artifact, path).result()
 
     def server_close(self) -> None:

@@ -2,14 +2,16 @@
 
 import csv
 import io
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from paceline.errors import HistoryError, needs_extra
 from paceline.history.store.database import Database, Row, chunks
 from paceline.history.store.names import matcher, read_names
+from paceline.history.store.views import SAMPLES
+from paceline.record import below
 from paceline.record.codec import dump_plain
 from paceline.record.files import write_atomic
 
@@ -38,6 +40,8 @@ COLUMNS: Mapping[str, str] = {
     "record": "text",
 }
 _ROWS_AT_ONCE = 20_000
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 _SELECT = """
 SELECT c.key, c.variant, c.version, d.name, d.unit, d.direction, m.value, m.text, m.{number}, r.status, r.attempt,
@@ -60,7 +64,8 @@ def export_rows(
     samples: bool = False,
 ) -> Iterator[Row]:
     """The rows in the order of `COLUMNS`; `sample` is the number of samples, or the place of this one."""
-    table, number = ("sample", "position") if samples else ("metric", "sample_count")
+    # Not the view of that name: a file that somebody else made may call anything so.
+    table, number = (f"({SAMPLES})", "position") if samples else ("metric", "sample_count")
     case_matches, metric_matches = matcher(cases).fullmatch, matcher(metrics).fullmatch
     with database.reading():
         names = read_names(database)
@@ -69,7 +74,14 @@ def export_rows(
             case = names.current(row[0])
             if (case in exact or case_matches(case)) and metric_matches(row[3]):
                 *middle, session, environment, class_id, record = row[1:]
-                yield case, *middle, bytes(session).hex(), environment, class_id, bytes(record).hex()
+                yield (
+                    case,
+                    *middle,
+                    memoryview(session).hex(),
+                    environment,
+                    class_id,
+                    memoryview(record).hex(),
+                )
 
 
 def format_of(path: Path, asked: str | None) -> Format:
@@ -122,11 +134,16 @@ def _csv(rows: Iterable[Row]) -> Iterator[bytes]:
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
     for chunk in chunks(rows, _ROWS_AT_ONCE):
-        writer.writerows(chunk)
+        writer.writerows(map(plain_cells, chunk))
         yield buffer.getvalue().encode()
         buffer.seek(0)
         buffer.truncate()
     yield buffer.getvalue().encode()
+
+
+def plain_cells(row: Iterable[Any]) -> list[Any]:
+    """A row whose texts no spreadsheet takes for a formula; numbers stay numbers."""
+    return [f"'{cell}" if type(cell) is str and cell.startswith(_FORMULA) else cell for cell in row]
 
 
 def _json(rows: Iterable[Row]) -> Iterator[bytes]:
@@ -144,14 +161,14 @@ def _write_parquet(rows: Iterable[Row], path: Path) -> None:
     with needs_extra("curate", "exporting Parquet"):
         import pyarrow
         import pyarrow.parquet
-    temporary = path.with_name(f".{path.name}.part")
+    part = f".{path.name}.part"
+    below.remove(path.parent, part)
     try:
-        with temporary.open("wb") as file:
+        with os.fdopen(below.open_below(path.parent, part, _NEW), "wb") as file:
             _fill_parquet(pyarrow, rows, file)
-        temporary.replace(path)
+        path.with_name(part).replace(path)
     finally:
-        with suppress(FileNotFoundError):
-            temporary.unlink()
+        below.remove(path.parent, part)
 
 
 def _fill_parquet(pyarrow: Any, rows: Iterable[Row], file: BinaryIO) -> None:

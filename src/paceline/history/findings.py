@@ -167,7 +167,7 @@ def read_verdicts(database: Database) -> list[tuple[str, HumanVerdict]]:
 
 def write_verdicts(database: Database, verdicts: Iterable[tuple[str, HumanVerdict]]) -> None:
     """Add what is not there yet, within a transaction that is open."""
-    known = {bytes(row[0]) for row in database.rows("SELECT ident FROM human_verdict")}
+    known = {memoryview(row[0]).tobytes() for row in database.rows("SELECT ident FROM human_verdict")}
     given = {_verdict_id(finding, one): (finding, one) for finding, one in verdicts}
     rows = [
         (ident, finding, one.state, one.why, one.who, one.at)

@@ -100,17 +100,17 @@ def find_results_place(loaded: Loaded, environ: Mapping[str, str] | None = None)
     return place
 
 
-def find_artifacts_dir(loaded: Loaded) -> Path | None:
-    """The directory in which the configuration has logs and scratch data kept; None for that of the session."""
-    problems: list[Problem] = []
-    expansion = Expansion(loaded, os.environ, {})
-    results = find_results(expansion, None, problems)
-    return None if problems else find_directories(expansion, "", results, problems).artifacts_dir
-
-
 def find_results_dir(loaded: Loaded, environ: Mapping[str, str] | None = None) -> Path:
     """The directory of this machine in which the configuration has sessions run."""
     return working_dir(find_results_place(loaded, environ))
+
+
+def find_artifacts_dir(loaded: Loaded, environ: Mapping[str, str] | None = None) -> Path | None:
+    """The directory in which the configuration has logs and scratch data kept, if it names one that is known."""
+    problems: list[Problem] = []
+    expansion = Expansion(loaded, os.environ if environ is None else environ, {})
+    results = find_results(expansion, None, problems)
+    return find_directories(expansion, "", results, problems).artifacts_dir if not problems else None
 
 
 def _text(expansion: Expansion, key: str, value: str, results_dir: str, problems: list[Problem]) -> str:

@@ -326,14 +326,19 @@ def from_json(data: Any) -> Record:
 def read_record(path: Path, root: Path | None = None) -> Record | None:
     """The record in a file; None if there is none, or (logged) none that can be read. No link below `root` counts."""
     root = root or path.parent
+    return read_record_below(root, str(path.relative_to(root)))
+
+
+def read_record_below(root: Path, name: str) -> Record | None:
+    """The same by its name below a directory that others may have made."""
     try:
-        return from_json(load(below.read(root, str(path.relative_to(root)), MAX_RECORD_BYTES)))
+        return from_json(load(below.read(root, name, MAX_RECORD_BYTES)))
     except FileNotFoundError:
         return None
     except NewerSchema as error:
-        raise NewerSchema(f"{path}: {error}") from error
+        raise NewerSchema(f"{root / name}: {error}") from error
     except (OSError, ValueError, PacelineError, RecursionError) as error:
-        log.warning("%s cannot be read and counts as missing: %s", ascii(str(path)), error)
+        log.warning("%s cannot be read and counts as missing: %s", ascii(str(root / name)), error)
         return None
 
 

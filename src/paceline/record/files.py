@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from errno import EBADF, ENOLCK, EOPNOTSUPP
@@ -12,6 +13,8 @@ from paceline.record import below
 from paceline.record.below import write_all
 from paceline.record.codec import dump, load
 from paceline.record.layout import RESERVE
+
+log = logging.getLogger(__name__)
 
 
 def write_atomic(path: Path, data: bytes | Iterable[bytes], *, durable: bool = True) -> None:
@@ -163,15 +166,20 @@ def append_line(path: Path, value: Any, *, root: Path | None = None, mode: int =
 
 
 def read_lines(path: Path, root: Path | None = None) -> Iterator[dict[str, Any]]:
-    """The mappings in a file of JSON lines; torn lines are left out, and a file that is not there is empty."""
+    """The mappings in a file of JSON lines; torn lines are left out, and a file that is not there is empty.
+
+    So is what follows a line that is longer than any of ours, and (logged) what is not a file.
+    """
     root = root or path.parent
     try:
         file = below.open_file(root, str(path.relative_to(root)))
     except FileNotFoundError:
         return
+    except below.Refused as error:
+        log.warning("%s counts as empty: %s", path, error)
+        return
     with file:
-        # A line past the bound is read in parts, none of which is a mapping.
-        while line := file.readline(MAX_LINE_BYTES):
+        while (line := file.readline(MAX_LINE_BYTES)) and len(line) < MAX_LINE_BYTES:
             value = _parse(line)
             if value is not None:
                 yield value

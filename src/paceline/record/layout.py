@@ -3,6 +3,7 @@
 import hashlib
 import re
 import unicodedata
+from collections.abc import Iterable
 from pathlib import Path
 
 from paceline.errors import SessionError
@@ -86,12 +87,9 @@ def names_in(directory: Path) -> list[str]:
     return below.names(directory)
 
 
-def last_run_label(entry: Path) -> str:
-    return (
-        last_run(entry.parent, entry.name).rpartition(f"/{ATTEMPTS}/")[2]
-        if run_labels(entry.parent, entry.name)
-        else ""
-    )
+def last_label(names: Iterable[str]) -> str:
+    """The label of the current attempt's last run, by the names in `attempts`; empty if none has one."""
+    return max((name for name in names if not _MOVED_LABEL.fullmatch(name)), key=_run_order, default="")
 
 
 def run_labels(session_dir: Path, entry: str) -> list[str]:
@@ -102,7 +100,7 @@ def run_labels(session_dir: Path, entry: str) -> list[str]:
 
 def last_run(session_dir: Path, entry: str) -> str:
     """The name of the directory of the current attempt's last run: the entry's own if it has none with a label."""
-    label = max(run_labels(session_dir, entry), key=_run_order, default="")
+    label = last_label(below.names(session_dir, f"{entry}/{ATTEMPTS}"))
     return f"{entry}/{ATTEMPTS}/{label}" if label else entry
 
 

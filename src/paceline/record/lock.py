@@ -15,6 +15,8 @@ from paceline.record.events import RUN_ENDED, RUN_STARTED
 from paceline.record.files import lock_file, read_lines
 from paceline.record.layout import EVENTS, LOCK
 
+_MAX_LOCK_BYTES = 1 << 16
+
 
 class SessionLock:
     """Keeps other runners out of a session for as long as this process lives."""
@@ -156,7 +158,7 @@ def process_started(pid: int) -> str:
 
 def _read_owner(session_dir: Path) -> Mapping[str, Any]:
     try:
-        data = json.loads(below.read(session_dir, LOCK, 1 << 16))
-    except (OSError, ValueError):
+        data = json.loads(below.read(session_dir, LOCK, _MAX_LOCK_BYTES))
+    except (OSError, ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}

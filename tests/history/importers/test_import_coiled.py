@@ -85,7 +85,7 @@ def test_the_view_shows_what_was_there(database: Path, tmp_path: Path) -> None:
     with open_store(tmp_path / "ours.db") as store:
         for batch in read_all(database):
             store.add(batch.session, batch.environment, batch.records)
-        ours = store.database.rows(f"SELECT {columns} FROM test_run")
+        ours = store.query(f"SELECT {columns} FROM test_run")[1]
     skipped = {row[0]: row[7:] for row in theirs if row[3] is None}
     assert len(ours) == len(theirs) == 5
     for row in ours:

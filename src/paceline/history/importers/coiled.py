@@ -11,6 +11,7 @@ from urllib.parse import quote
 from paceline.history.importers.batch import Batch, make_batch, make_case, make_record, make_session, once
 from paceline.history.importers.document import complain, storable_text
 from paceline.history.importers.values import environment, time_from_text
+from paceline.history.store.foreign import StepLimit, harden
 from paceline.model import Direction, Measurement, Record, Status
 
 FORMAT = "coiled"
@@ -46,19 +47,22 @@ Row = Mapping[str, Any]
 def tables(path: Path) -> frozenset[str]:
     """The names of a database's tables, without its views."""
     with _reading(path) as connection:
-        found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        found = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0")
         return frozenset(str(name) for (name,) in found)
 
 
 def batches(path: Path) -> Iterator[Batch]:
     """A session for each call of pytest; two if, after a merge, one id stands for runs in two environments."""
+    if "test_run" not in tables(path):
+        raise complain(path, "has no table test_run", "import a benchmark.db of Coiled's")
     with _reading(path) as connection:
         columns = [str(row[1]) for row in connection.execute("PRAGMA table_info(test_run)")]
         if _NEEDED - set(columns):
             missing = ", ".join(sorted(_NEEDED - set(columns)))
             raise complain(path, f"the table test_run has no {missing}", "import a benchmark.db of Coiled's")
         order = [name for name in ("session_id", *_place_columns(columns), "start", "id") if name in columns]
-        rows = connection.execute(f"SELECT * FROM test_run ORDER BY {', '.join(order)}")  # noqa: S608 - known names
+        quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
+        rows = connection.execute(f"SELECT {quoted} FROM test_run ORDER BY {', '.join(order)}")  # noqa: S608 - names of columns
         named = (dict(zip(columns, row, strict=True)) for row in rows)
         for _, group in groupby(named, key=lambda row: (row["session_id"], *_place(row))):
             yield _batch(list(_once(group)), path)
@@ -76,6 +80,8 @@ def _place(row: Row) -> tuple[str, ...]:
 def _reading(path: Path) -> Iterator[sqlite3.Connection]:
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)) as connection:
+            harden(connection)
+            StepLimit(connection, path)
             connection.text_factory = lambda data: storable_text(data.decode(errors="replace"))
             yield connection
     except sqlite3.Error as error:

@@ -21,6 +21,7 @@ from paceline.history.importers.values import (
     time_of_file,
 )
 from paceline.model import Case, Measurement, Record
+from paceline.record import below
 from paceline.record.codec import digest
 
 FORMAT = "criterion"
@@ -39,7 +40,7 @@ _OLD_NAMES = {
 
 def found(directory: Path) -> bool:
     """Whether a directory is one measurement; `change` is none, it only compares two of them."""
-    return all((directory / name).is_file() for name in _FILES[:2])
+    return all(below.is_file(directory, name) for name in _FILES[:2])
 
 
 def batches(directory: Path, _: OnProblem) -> Iterator[Batch]:
@@ -52,7 +53,7 @@ def batches(directory: Path, _: OnProblem) -> Iterator[Batch]:
         return
     about, estimates = (read_json(directory / name) for name in _FILES[:2])
     sample = directory / _FILES[2]
-    samples = read_json(sample) if sample.is_file() else Value(None, str(sample))
+    samples = read_json(sample) if below.is_file(directory, _FILES[2]) else Value(None, str(sample))
     case = _case(about)
     session = make_session(
         FORMAT,
@@ -71,7 +72,7 @@ def _is_copy(directory: Path) -> bool:
 
 
 def _bytes(directory: Path) -> list[bytes]:
-    return [read_bytes(directory / name) for name in _FILES if (directory / name).is_file()]
+    return [read_bytes(directory / name) for name in _FILES if below.is_file(directory, name)]
 
 
 def _case(about: Value) -> Case:

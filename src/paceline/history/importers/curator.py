@@ -5,6 +5,7 @@ import shlex
 import statistics
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from paceline.history.importers.document import Value, complain, read_bytes, rea
 from paceline.history.importers.values import environment, time_from_epoch, time_from_text, time_of_file
 from paceline.metrics import describe
 from paceline.model import Measurement, Record, Scalar, Status
+from paceline.record import below
 
 FORMAT = "curator"
 _RESULTS, _ENVIRONMENT = "results.json", "env.json"
@@ -30,9 +32,16 @@ _RESULTS, _ENVIRONMENT = "results.json", "env.json"
 
 def found(directory: Path) -> bool:
     """Whether a directory is a session; one of which only entries are left is one as well."""
-    if (directory / _ENVIRONMENT).is_file():
-        return any(directory.glob(f"*/{_RESULTS}"))
-    return any(_is_result(path) for path in sorted(directory.glob(f"*/{_RESULTS}"))[:3])
+    results = _result_files(directory)
+    if below.is_file(directory, _ENVIRONMENT):
+        return any(results)
+    return any(_is_result(path) for path in islice(results, 3))
+
+
+def _result_files(directory: Path) -> Iterator[Path]:
+    """The results of each entry; what a link leads to is not the session's."""
+    names = (f"{name}/{_RESULTS}" for name in below.names(directory))
+    return (directory / name for name in names if below.is_file(directory, name))
 
 
 def _is_result(path: Path) -> bool:
@@ -47,7 +56,7 @@ def _is_result(path: Path) -> bool:
 def batches(directory: Path, on_problem: OnProblem) -> Iterator[Batch]:
     """One session. Curator gives it a name only, so its earliest run on that host tells it from others."""
     path = directory / _ENVIRONMENT
-    env = read_json(path) if path.is_file() else Value(None, str(path))
+    env = read_json(path) if below.is_file(directory, _ENVIRONMENT) else Value(None, str(path))
     entries = list(_entries(directory, on_problem))
     if not entries:
         raise complain(directory, f"no {_RESULTS} in it can be read", "copy the session again")
@@ -73,7 +82,7 @@ def batches(directory: Path, on_problem: OnProblem) -> Iterator[Batch]:
 
 def _entries(directory: Path, on_problem: OnProblem) -> Iterator[tuple[Value, Record]]:
     """Each entry's results, and the record they make; an entry whose file is damaged is said and left out."""
-    for path in sorted(directory.glob(f"*/{_RESULTS}")):
+    for path in _result_files(directory):
         try:
             entry = read_json(path)
             yield entry, _with_gpus(_record(entry), path.parent / "gpustats.csv")
@@ -171,7 +180,7 @@ def _restored(value: Scalar) -> Scalar:
 
 def _with_gpus(record: Record, path: Path) -> Record:
     """The record with what the recorder of GPUs saw, which Curator itself never sums up."""
-    if not path.is_file():
+    if not below.is_file(path.parent, path.name):
         return record
     rows = list(csv.DictReader(read_bytes(path).decode(errors="replace").splitlines()))
     busy, heat = _column(rows, "utilization_gpu_pct"), _column(rows, "temperature_c")

@@ -4,8 +4,8 @@ So a fault can be named in one line.
 """
 
 import gzip
+import io
 import json
-import stat
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from typing import Any
 
 from paceline.errors import HistoryError
 from paceline.model import Scalar, is_number
-from paceline.record import codec
+from paceline.record import below, codec
 
 MAX_BYTES = 512 << 20
 """More would take several times as much memory; the largest known file of these kinds has 100 MiB."""
@@ -36,10 +36,10 @@ def complain(file: object, what: str, remedy: str) -> HistoryError:
 def read_head(path: Path, count: int) -> bytes:
     """A file's first bytes. What is no regular file is refused: to read it might never end."""
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise complain(path, "is not a regular file", "name a file or a directory of files")
-        with path.open("rb") as file:
+        with below.open_given(path) as file:
             return file.read(count)
+    except below.Refused as error:
+        raise complain(path, "is not a regular file", "name a file or a directory of files") from error
     except OSError as error:
         what = f"cannot be read ({error.strerror or error})"
         raise complain(path, what, "check the path and its permissions") from error
@@ -50,7 +50,7 @@ def read_bytes(path: Path) -> bytes:
     data = read_head(path, MAX_BYTES + 1)
     if data.startswith(_GZIP):
         try:
-            with gzip.open(path) as packed:
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as packed:
                 data = packed.read(MAX_BYTES + 1)
         except (OSError, EOFError, zlib.error) as error:
             raise complain(path, f"is damaged ({error})", "copy or export it again") from error

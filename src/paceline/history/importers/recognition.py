@@ -90,10 +90,12 @@ def places(path: Path, say: OnProblem) -> Iterator[Path]:
 
 
 def _is_wanted(path: Path) -> bool:
+    if path.is_symlink():  # It may lead anywhere, and what it leads to is named by somebody else.
+        return False
     if not path.is_dir():
         return path.name.endswith(_ENDINGS)
     # The packages in a virtual environment bring results of their own tests along.
-    return path.name not in _NEVER and not path.is_symlink() and not os.access(path / "pyvenv.cfg", os.F_OK)
+    return path.name not in _NEVER and not os.access(path / "pyvenv.cfg", os.F_OK)
 
 
 def _directory_format(path: Path) -> DirectoryFormat | None:

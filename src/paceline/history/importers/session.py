@@ -7,14 +7,14 @@ from paceline.errors import HistoryError, PacelineError
 from paceline.history.importers.batch import Batch, OnProblem
 from paceline.history.session_files import read_session
 from paceline.model import Record
-from paceline.record import layout
+from paceline.record import below, layout
 
 FORMAT = "session"
 
 
 def found(directory: Path) -> bool:
     """Whether a directory is a session of ours."""
-    return layout.is_session(directory)
+    return any(below.is_file(directory, name) for name in (layout.LOCK, "plan.json"))
 
 
 def batches(directory: Path, on_problem: OnProblem) -> Iterator[Batch]:

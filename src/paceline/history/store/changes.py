@@ -75,7 +75,7 @@ def add_reset(database: Database, case: str, why: str, at: str | None = None) ->
 
 def read_resets(database: Database) -> list[Reset]:
     select = "SELECT ident, case_key, at, why, created_at FROM epoch ORDER BY at, case_key"
-    return [(bytes(row[0]), row[1], row[2], row[3], row[4]) for row in database.rows(select)]
+    return [(memoryview(row[0]).tobytes(), row[1], row[2], row[3], row[4]) for row in database.rows(select)]
 
 
 def write_resets(database: Database, resets: Iterable[Reset]) -> None:

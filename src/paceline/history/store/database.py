@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine, NullPool, Table, create_engine, event
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from paceline.errors import HistoryError
+from paceline.history.store.foreign import StepLimit, harden
 from paceline.history.urls import Target, check_driver, readable_address
 
 log = logging.getLogger(__name__)
@@ -44,8 +45,9 @@ class Database:
         self._engine = engine
         with translated(target):
             self.connection: Connection = engine.connect()
-        driver = self.connection.connection.driver_connection
-        self._driver: Any = driver
+        driver: Any = self.connection.connection.driver_connection
+        self._driver = driver
+        self._limit = StepLimit(driver, target.path) if target.path else None
         self.dialect: str = engine.dialect.name
 
     @property
@@ -86,7 +88,7 @@ class Database:
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """All rows of a statement whose parameters are written as `?`; none for one that returns none."""
-        cursor = self._driver.cursor()
+        cursor = self._new_cursor()
         cursor.execute(self._spelled(sql), parameters)
         found: list[Row] = cursor.fetchall() if cursor.description else []
         return found
@@ -98,7 +100,7 @@ class Database:
 
     def batches(self, sql: str, size: int, parameters: Sequence[Any] = ()) -> Iterator[list[Row]]:
         """The rows of a statement in lists of this many; only within a transaction."""
-        cursor = self._driver.cursor() if self.is_sqlite else self._driver.cursor(name="batches")
+        cursor = self._new_cursor() if self.is_sqlite else self._driver.cursor(name="batches")
         with closing(cursor):
             cursor.execute(self._spelled(sql), parameters)
             while rows := cursor.fetchmany(size):
@@ -112,7 +114,12 @@ class Database:
     def many(self, sql: str, rows: Sequence[Row]) -> None:
         """One statement for each row of parameters."""
         if rows:
-            self._driver.cursor().executemany(self._spelled(sql), rows)
+            self._new_cursor().executemany(self._spelled(sql), rows)
+
+    def _new_cursor(self) -> Any:
+        if self._limit:
+            self._limit.begin()
+        return self._driver.cursor()
 
     def insert(self, table: Table, rows: Sequence[Row]) -> None:
         """New rows, by the fastest way the database has; values in the order of the table's columns."""
@@ -168,6 +175,7 @@ def _sqlite_engine(target: Target, path: Path, *, create: bool, read_only: bool)
 
 
 def _set_pragmas(connection: sqlite3.Connection, *, read_only: bool) -> None:
+    harden(connection)
     connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}")
     # A lost file system may lose the last transactions, never the database; the sessions' files have them.
@@ -202,6 +210,9 @@ _HINTS = {
     "unable to open database file": "look whether its directory is there and may be written to",
     "database or disk is full": "make room on the disk",
     "disk I/O error": "look at the disk and its free space",
+    "interrupted": "reading it takes longer than its size explains, so it is damaged: name another file",
+    "Could not decode to UTF-8": "a row of it holds what is not text: name another file",
+    "too big": "a row of it holds more than any of ours: name another file",
     "malformed": "the file is damaged: make a new one with 'paceline history import' from the sessions' files",
 }
 

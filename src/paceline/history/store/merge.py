@@ -11,6 +11,7 @@ from paceline.history.session_info import Added, SessionInfo
 from paceline.history.store.changes import read_aliases, read_resets, write_aliases, write_resets
 from paceline.history.store.database import Database, chunks, connect, translated
 from paceline.history.store.entries import Entry
+from paceline.history.store.foreign import check_rows
 from paceline.history.store.migrate import ensure_schema, is_current
 from paceline.history.store.sessions import read_digests, read_entries, read_environments, read_sessions
 from paceline.history.store.writer import Rule, Stored, Writer
@@ -67,6 +68,7 @@ def opened_source(url: str | Path) -> Iterator[Database]:
     try:
         if target.path is None or is_current(database):
             ensure_schema(database)
+            _check_rows(database)
             yield database
             return
     finally:
@@ -77,9 +79,17 @@ def opened_source(url: str | Path) -> Iterator[Database]:
         upgraded = connect(parse_target(copy), create=False, read_only=False)
         try:
             ensure_schema(upgraded)
+            _check_rows(upgraded)
             yield upgraded
         finally:
             upgraded.close()
+
+
+def _check_rows(database: Database) -> None:
+    """A wrong value must not come into our own history."""
+    if database.is_sqlite:
+        with database.reading():
+            check_rows(database)
 
 
 def copy_file(path: Path, copy: Path) -> None:

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, inspect
 from paceline.errors import HistoryError
 from paceline.history.store import schema
 from paceline.history.store.database import Database, use_wal
+from paceline.history.store.foreign import check_columns, check_tables
 from paceline.history.store.views import VIEWS, drop_view
 from paceline.record.files import lock_file
 
@@ -20,9 +21,10 @@ REVISIONS = ("0001", "0002", "0003")
 
 
 def ensure_schema(database: Database) -> None:
-    """Create or upgrade the tables; an up-to-date database costs one query."""
+    """Create or upgrade the tables; of an up-to-date file only its columns are looked at."""
     stored = stored_revision(database)
     if stored == schema.HEAD:
+        _check_columns(database)
         return
     check_known(database, stored)
     if database.read_only:
@@ -32,6 +34,13 @@ def ensure_schema(database: Database) -> None:
         use_wal(database)
         with database.writing():
             _upgrade(database)
+    _check_columns(database)
+
+
+def _check_columns(database: Database) -> None:
+    if database.is_sqlite:  # a server lets nobody in who could make tables look like ours
+        with database.reading():
+            check_columns(database)
 
 
 def is_current(database: Database) -> bool:
@@ -45,6 +54,8 @@ def is_current(database: Database) -> bool:
 def stored_revision(database: Database) -> str | None:
     """The revision that the database says it has; None for one that is empty or somebody else's."""
     with database.reading():
+        if database.is_sqlite:
+            check_tables(database)
         return _revision(database)
 
 
@@ -123,7 +134,10 @@ def _alone(path: Path | None) -> Iterator[None]:
 def _lock(path: Path) -> int:
     """Hold the lock file; one that its last owner removed meanwhile is no lock, so look again."""
     while True:
-        fd = lock_file(path, wait=True)
+        try:
+            fd = lock_file(path, wait=True)
+        except OSError as error:
+            raise HistoryError(f"cannot lock {path}: {error.strerror or error}") from error
         try:
             if os.fstat(fd).st_ino == path.stat().st_ino:
                 return fd

@@ -1,5 +1,6 @@
 """Questions in SQL that can change nothing, whatever they say."""
 
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import Any
 
 from paceline.errors import HistoryError
 from paceline.history.store.database import Row, connect
+from paceline.history.store.foreign import MOST_VALUE_BYTES
 from paceline.history.urls import Target
 
 TIMEOUT_S = 60.0
@@ -21,6 +23,11 @@ _READS = frozenset(
 )
 _LOOKING_PRAGMAS = frozenset({"table_info", "table_xinfo", "table_list", "index_list", "index_info"})
 _STEPS_BETWEEN_LOOKS = 10_000
+_DESCRIBES = re.compile(r"\s*(EXPLAIN|SHOW)\b", re.IGNORECASE)
+_ONLY_A_READER = """
+SELECT 'SET LOCAL ROLE pg_read_all_data' FROM pg_roles own, pg_roles reader
+WHERE own.rolname = current_user AND own.rolsuper AND reader.rolname = 'pg_read_all_data'"""
+"""What makes a superuser, who may run programs and read files of the server, one who may only read tables."""
 
 
 def query(target: Target, sql: str, *, timeout_s: float = TIMEOUT_S, limit: int | None = None) -> Answer:
@@ -37,6 +44,8 @@ def query(target: Target, sql: str, *, timeout_s: float = TIMEOUT_S, limit: int 
 def _ask_sqlite(path: Path, sql: str, timeout_s: float, limit: int | None) -> Answer:
     ends_s = time.monotonic() + timeout_s
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
+        # Not `harden`: the view test_run needs functions of JSON, which SQLite lets no schema call that it distrusts.
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MOST_VALUE_BYTES)
         connection.execute("PRAGMA query_only = ON")
         connection.set_authorizer(_allow)
         connection.set_progress_handler(lambda: time.monotonic() > ends_s, _STEPS_BETWEEN_LOOKS)
@@ -67,11 +76,18 @@ def _ask_postgres(target: Target, sql: str, timeout_s: float, limit: int | None)
     database = connect(target, create=False, read_only=True)
     with closing(database), database.reading(), _told_by_postgres(timeout_s):
         database.rows(f"SET LOCAL statement_timeout = {max(1, int(timeout_s * 1000))}")
+        for (change,) in database.rows(_ONLY_A_READER):
+            database.rows(change)
         database.rows("SELECT 1")  # From here on the transaction cannot be made one that writes.
-        cursor = database.driver.cursor()
-        # Prepared, because a statement that is not may be several.
-        cursor.execute(sql, prepare=True)
-        return _answer(cursor, limit)
+        if _DESCRIBES.match(sql):
+            # Prepared, because a statement that is not may be several.
+            cursor = database.driver.cursor()
+            cursor.execute(sql, prepare=True)
+            return _answer(cursor, limit)
+        # A cursor is declared for a SELECT only: COPY … TO PROGRAM writes nothing, and runs whatever it names.
+        with closing(database.driver.cursor(name="asked")) as cursor:
+            cursor.execute(sql)
+            return _answer(cursor, limit)
 
 
 @contextmanager
@@ -84,7 +100,10 @@ def _told_by_postgres(timeout_s: float) -> Iterator[None]:
         raise _too_long(timeout_s) from error
     except psycopg.Error as error:
         message = (str(error).splitlines() or [""])[0]
-        reads = "; a query may only read" if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) else ""
+        kinds = (psycopg.errors.ReadOnlySqlTransaction, psycopg.errors.InsufficientPrivilege)
+        reads = "; a query may only read" if isinstance(error, kinds) else ""
+        if isinstance(error, psycopg.errors.SyntaxError):
+            reads = "; a query may only read: SELECT, WITH, VALUES, TABLE, EXPLAIN or SHOW"
         several = "give one statement at a time" if "multiple commands" in message else message
         raise HistoryError(f"the query failed: {several}{reads}") from error
 

@@ -123,4 +123,4 @@ def read_digests(database: Database, session_id: str) -> dict[bytes, tuple[int, 
     """Digest and start of each record of a session, by its id."""
     select = "SELECT r.ident, r.digest, r.started_at FROM record r JOIN session s ON s.id = r.session_id"
     rows = database.rows(f"{select} WHERE s.ident = ?", (UUID(session_id).bytes,))
-    return {bytes(ident): (digest, started_at) for ident, digest, started_at in rows}
+    return {memoryview(ident).tobytes(): (digest, started_at) for ident, digest, started_at in rows}

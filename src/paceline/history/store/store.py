@@ -15,6 +15,7 @@ from paceline.history.store import changes
 from paceline.history.store.database import Database, Row, chunks, connect
 from paceline.history.store.entries import Entry, to_entry, to_record
 from paceline.history.store.environments import StoredEnvironment, to_stored
+from paceline.history.store.foreign import explain
 from paceline.history.store.merge import merge_into, opened_source
 from paceline.history.store.migrate import ensure_schema
 from paceline.history.store.names import matcher, read_names
@@ -62,8 +63,12 @@ class Store:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        try:
+            if error:
+                explain(self.database, error)
+        finally:
+            self.close()
 
     def close(self) -> None:
         self.database.close()
@@ -145,7 +150,7 @@ FROM "case" c JOIN record r ON r.case_id = c.id WHERE c.kind = 'entry' GROUP BY 
         """How many records each session has, by its id."""
         select = "SELECT s.ident, count(*) FROM session s JOIN record r ON r.session_id = s.id GROUP BY s.id, s.ident"
         with self.database.reading():
-            return {bytes(ident).hex(): int(count) for ident, count in self.database.rows(select)}
+            return {memoryview(ident).hex(): int(count) for ident, count in self.database.rows(select)}
 
     def metrics(self, case: str) -> list[str]:
         """The names of a case's metrics, sorted."""

@@ -28,16 +28,18 @@ def drop_view(name: str) -> str:
     return f"DROP VIEW IF EXISTS {name}"
 
 
-def sample_view(dialect: str) -> str:
-    """Every sample; a metric with one sample is that sample, and only others have rows of their own."""
-    return """
-CREATE VIEW sample AS
+SAMPLES = """
 SELECT m.series_id, m.record_id, coalesce(r.position, 0) AS position,
   CASE WHEN r.position IS NULL THEN m.value ELSE r.value END AS value,
   CASE WHEN r.position IS NULL THEN m.text ELSE r.text END AS text
 FROM metric m
 LEFT JOIN repeated_sample r ON r.series_id = m.series_id AND r.record_id = m.record_id
 WHERE m.sample_count > 0"""
+"""Every sample; a metric with one sample is that sample, and only others have rows of their own."""
+
+
+def sample_view(dialect: str) -> str:
+    return f"\nCREATE VIEW sample AS{SAMPLES}"
 
 
 def measurement_view(dialect: str) -> str:

@@ -1,0 +1,73 @@
+"""Files that others may have made are reached through `record/below.py` only."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src" / "paceline"
+
+PACKAGES = ("dashboard", "history")
+"""Those that go through the door; the others are added as they are converted."""
+
+EXCEPTIONS = {
+    "dashboard/site.py: read_bytes": "a file of the package itself",
+}
+MOST_EXCEPTIONS = 10
+
+METHODS = frozenset({"open", "read_text", "read_bytes", "write_text", "write_bytes"})
+OPENERS = frozenset(
+    {"os.open", "io.open", "gzip.open", "bz2.open", "lzma.open", "tarfile.open", "codecs.open"}
+)
+# Objects of ours, or of a library, that have an `open` which opens no file.
+HARMLESS = frozenset({"below.open_below", "below.open_file", "below.open_given", "below.open_atomic"})
+
+
+def doors(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and name of each call that reaches a file by itself."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Call):
+            continue
+        name = ast.unparse(node.func)
+        if name in HARMLESS:
+            continue
+        if name == "open" or name in OPENERS or name.startswith("shutil."):
+            yield node.lineno, name
+        elif isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
+            yield node.lineno, node.func.attr
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_files_are_reached_through_one_module(package: str) -> None:
+    wrong = [
+        f"{path}:{line}: {name}"
+        for path in sorted((SOURCE / package).rglob("*.py"))
+        for line, name in doors(path)
+        if path.name != "below.py" and f"{path.relative_to(SOURCE)}: {name}" not in EXCEPTIONS
+    ]
+    assert not wrong, "use paceline.record.below, or say in EXCEPTIONS why not"
+
+
+def test_exceptions_are_few_and_needed() -> None:
+    found = {
+        f"{path.relative_to(SOURCE)}: {name}" for path in SOURCE.rglob("*.py") for _, name in doors(path)
+    }
+    assert set(EXCEPTIONS) <= found, "not needed any more"
+    assert len(EXCEPTIONS) <= MOST_EXCEPTIONS and all(EXCEPTIONS.values())
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "open('x')",
+        "Path('x').open()",
+        "p.read_text()",
+        "os.open('x', 0)",
+        "shutil.copy(a, b)",
+        "gzip.open('x')",
+    ],
+)
+def test_what_opens_a_file_is_seen(tmp_path: Path, code: str) -> None:
+    (tmp_path / "one.py").write_text(f"def f():\n    return {code}\n")
+    assert [line for line, _ in doors(tmp_path / "one.py")] == [2]
