@@ -34,7 +34,7 @@ def open_streams() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-    sys.stderr = CleanStream(sys.stderr)  # type: ignore[assignment]
+    sys.stderr = CleanStream(sys.stderr)
 
 
 class CleanStream:

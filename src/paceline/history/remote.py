@@ -18,6 +18,7 @@ from paceline.history.session_info import Added
 from paceline.history.store.merge import copy_file
 from paceline.history.store.store import open_store
 from paceline.history.urls import Target, parse_target
+from paceline.record import below
 from paceline.record.remote.address import parse_location, split
 from paceline.record.remote.object_store import Conflict, ObjectStore, StoreError
 
@@ -92,7 +93,7 @@ def put(path: Path, url: str, *, if_version: str | None) -> str:
     if not store.is_s3 and not store.is_local:
         why = "whether this store can refuse a late write is not known"
         raise StoreError(f"{url}: {why}; use s3:// or a path")
-    with path.open("rb") as file:
+    with below.open_given(path) as file:
         return store.write_if(name, file, if_version)
 
 

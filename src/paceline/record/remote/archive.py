@@ -76,7 +76,7 @@ def unpack(packed: Path, entry: Path, artifacts: Path | None) -> None:
     """Put down what is not here yet, and the record if it is that of a later attempt."""
     total = 0
     try:
-        with tarfile.open(packed, "r:gz") as archive:
+        with below.open_given(packed) as file, tarfile.open(fileobj=file, mode="r:gz") as archive:
             for number, member in enumerate(archive):
                 total += member.size
                 if number >= MOST_MEMBERS or total > MOST_BYTES:

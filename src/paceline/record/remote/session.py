@@ -380,7 +380,7 @@ def fetched_session(url: str, *, case: str | None = None) -> Iterator[Path]:
         directory.mkdir()
         (directory / LOCK).touch()
         for name in ("plan.json", "report.json"):
-            (directory / name).write_bytes(store.read(f"{session}/{name}") or b"")
+            below.write(directory, name, store.read(f"{session}/{name}") or b"", durable=False)
         _fetch_records(store, directory)
         name = layout.safe_name(case) if case else ""
         for entry in (name, f"{layout.DATA_SETUP}/{name}") if name else ():
