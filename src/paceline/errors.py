@@ -18,6 +18,8 @@ class PacelineError(Exception):
     """An error that the user can act on; `str()` is what is printed."""
 
     exit_code = 2
+    secret_names: tuple[str, ...] = ()
+    """What the suite marks as secret or takes out; the values of secrets are masked where the error is printed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)

@@ -149,7 +149,10 @@ def write_scalar(value: Scalar) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One benchmark with all its parameters set: an entry, a cell of a matrix, a step of a data set-up."""
+    """One benchmark with all its parameters set: an entry, a cell of a matrix, a step of a data set-up.
+
+    `former_fingerprint` is the one by formula 1, which records of before have.
+    """
 
     name: Annotated[
         str, "The case's name, unique in the session; the entry's name and, of a matrix, the cell."
@@ -159,6 +162,8 @@ class Case:
     fingerprint: Annotated[
         str, "A hash of all that decides the result; a resumed session keeps equal ones."
     ] = ""
+    formula: Annotated[int, "By which formula the fingerprint was made."] = 1
+    former_fingerprint: str = ""
     params: Annotated[Mapping[str, Scalar], "The parameters that the matrix set."] = field(
         default_factory=dict
     )
@@ -191,6 +196,11 @@ class Case:
     def runs(self) -> int:
         """How many times its command runs for one record."""
         return self.warmup + self.repeat
+
+    def is_same_work(self, stored: "Case") -> bool:
+        """Whether a case of a record is this one, by the formula that made its fingerprint."""
+        own = self.fingerprint if stored.formula == self.formula else self.former_fingerprint
+        return stored.fingerprint == own
 
     def at(self, text: str, run_dir: Path) -> str:
         """One of the case's strings, with the directory of this run put in."""
@@ -253,7 +263,8 @@ class PoolSettings:
 class Settings:
     """What a plan says about the session as a whole.
 
-    `results_url` is the object store that keeps the session, if one does; `errors` say why cases and sinks are blocked.
+    `results_url` is the object store that keeps the session, if one does; `capture_env` names variables to keep with
+    it; `private` keeps other users out of its directory; `errors` say why cases and sinks are blocked.
     """
 
     run_reason: str | None = None
@@ -262,12 +273,18 @@ class Settings:
     gpu_stats_interval_s: float = 1.0
     pool: PoolSettings | None = None
     config_files: tuple[str, ...] = ()
+    capture_env: tuple[str, ...] = ()
+    private: bool = False
     errors: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """All that a session will do, fully resolved."""
+    """All that a session will do, fully resolved.
+
+    `secret_names` are the variables that the suite marks as secret, and with a `!` those that it says are not;
+    `sink_variables` those that the options of sinks use.
+    """
 
     session: str
     directory: Path
@@ -277,6 +294,7 @@ class Plan:
     sinks: tuple[SinkSpec, ...] = ()
     secret_names: tuple[str, ...] = ()
     secret_values: tuple[str, ...] = field(default=(), repr=False)
+    sink_variables: tuple[str, ...] = ()
     settings: Settings = Settings()
     warnings: tuple[str, ...] = ()
 

@@ -9,6 +9,7 @@ import pytest
 from frozen import WRITTEN, frozen_place
 from workplace import Workplace
 
+FORMER = "former_fingerprint"
 PLANS = json.loads((WRITTEN / "fingerprints.json").read_text())
 
 
@@ -22,13 +23,13 @@ def place() -> Iterator[Workplace]:
 def fingerprints(
     place: Workplace, plan: dict[str, Any], **other: str
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Those of data set-ups, and those of cases."""
+    """Those of data set-ups, and those of cases, by the formula of then."""
     words = ("plan", *plan["words"], "--session-name", "frozen", "--json")
     done = place.run(*words, **{**plan["variables"], **other})
     found = json.loads(done.stdout)
-    setups, cases = (
-        {case["name"]: case["fingerprint"] for case in found[kind]} for kind in ("setups", "cases")
-    )
+    differ = [case["name"] for case in found["cases"] if case["fingerprint"] != case[FORMER]]
+    assert set(differ) <= {"secret"}, "where no secret is, both formulas agree"
+    setups, cases = ({case["name"]: case[FORMER] for case in found[kind]} for kind in ("setups", "cases"))
     return setups, cases
 
 

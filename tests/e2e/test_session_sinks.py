@@ -12,13 +12,13 @@ def test_planted_secrets_are_nowhere_in_what_a_session_leaves(suite: Workplace) 
     secrets = {
         "MY_API_TOKEN": "tok-5f0c9a77",
         "DB_PASSWORD": "pa$$w0rd with space",
-        "HOOK_ADDRESS": "http://127.0.0.1:9/hook/abcdef",
+        "WEBHOOK_ADDRESS": "http://127.0.0.1:9/hook/abcdef",
         "NAMED_ONE": "quiet-value-31",
     }
     suite.write(
         "scripts/leak.py",
         "import os, sys\nfrom paceline import emit\n"
-        "for name in ('MY_API_TOKEN', 'DB_PASSWORD', 'HOOK_ADDRESS', 'NAMED_ONE'):\n"
+        "for name in ('MY_API_TOKEN', 'DB_PASSWORD', 'WEBHOOK_ADDRESS', 'NAMED_ONE'):\n"
         "    text = os.environ[name]\n"
         "    print(text); print(text, file=sys.stderr)\n"
         "    for piece in text: sys.stdout.write(piece); sys.stdout.flush()\n"
@@ -29,7 +29,7 @@ def test_planted_secrets_are_nowhere_in_what_a_session_leaves(suite: Workplace) 
         "suite.yaml",
         """
 secrets: [NAMED_ONE]
-sinks: [{type: 'my_sinks:Modern', name: hook, url: '${HOOK_ADDRESS}'}]
+sinks: [{type: 'my_sinks:Modern', name: hook, url: '${WEBHOOK_ADDRESS}'}]
 entries:
   - name: leak
     script: leak.py

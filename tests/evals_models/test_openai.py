@@ -141,6 +141,41 @@ def test_answers_that_are_none(server: tuple[str, type[Echo]]) -> None:
             ask(url, SAMPLES)
 
 
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_the_key_is_never_sent_to_another_address(
+    server: tuple[str, type[Echo]], monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    url, handler = server
+    reached: list[str | None] = []
+
+    class Redirecting(handler):  # type: ignore[valid-type, misc]
+        def do_GET(self) -> None:  # noqa: N802 - the name that the server calls
+            if self.path.startswith("/elsewhere"):
+                reached.append(self.headers.get("Authorization"))
+                self._send(200, {})
+                return
+            self.send_response(status)
+            self.send_header("Location", url.replace("127.0.0.1", "localhost").replace("/v1", "/elsewhere"))
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+    monkeypatch.setattr(handler, "do_GET", Redirecting.do_GET)
+    monkeypatch.setenv("MILL_KEY", "k3y-of-the-mill")
+    with pytest.raises(PacelineError, match=str(status)):
+        ask(url, SAMPLES, model={"api_key_env": "MILL_KEY"})
+    assert reached == []
+
+
+def test_an_answer_without_end_is_not_read(
+    server: tuple[str, type[Echo]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, handler = server
+    monkeypatch.setattr("paceline.evals.adapters.openai._LARGEST_ANSWER", 1 << 20)
+    handler.body = b'{"data": "' + b"x" * (1 << 20) + b'"}'
+    with pytest.raises(PacelineError, match="more than 1 MiB"):
+        ask(url, SAMPLES)
+
+
 def test_a_server_that_is_not_there_may_come_back() -> None:
     with pytest.raises(TransientFault):
         ask("http://127.0.0.1:9/v1", SAMPLES)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.model import Case, Limits, Requirement, Resources
-from paceline.plan.cases import FileHashes, fingerprint
+from paceline.plan.fingerprints import FileHashes, Fingerprints, fingerprint
 from plan.suites import Planner, entry
 
 CASE = Case(
@@ -68,7 +68,8 @@ def test_it_stays_with_what_does_not(change: dict[str, Any]) -> None:
 
 def test_it_is_the_same_in_every_release() -> None:
     # Sessions that were begun by an older release must be resumed by a newer one.
-    assert fingerprint(CASE) == "0fcf4b184ab06608f323fe0029148ab45d4bba7145494f367f16b80cde6fe681"
+    known = "0fcf4b184ab06608f323fe0029148ab45d4bba7145494f367f16b80cde6fe681"
+    assert fingerprint(CASE) == Fingerprints(now=known, former=known)
 
 
 EVERYTHING = """
@@ -97,12 +98,15 @@ entries:
 
 def test_those_of_a_plan_are_the_same_in_every_release(plan: Planner) -> None:
     made = plan(EVERYTHING, {"HIDDEN": "s3cret-value", "OTHER": "an-other-one", "PLAIN": "p"})
-    assert {case.name: case.fingerprint for case in (*made.setups, *made.cases)} == {
+    assert {case.name: case.former_fingerprint for case in (*made.setups, *made.cases)} == {
         "fetch": "6538188300a4d779d127a98d702b24da5a61e00120efe52ccc686335bed62359",
         "sort[rows=10,mode=fast]": "dfcd8cbac30fa59189cc5a74c59ba7d25be290603b15d1e7c997c1c9a8e1c07f",
         "sort[rows=1000.0]": "f0c3b51935c4897e67e430e35617fd12b06887a42862d6112e943aad45a71953",
         "plain": "aeccf91afb7005977fe336258312d2f776f29280cf5e5b6dddd01b8acc2a8773",
     }
+    # Of those with a secret, and of what needs them, formula 2 makes others.
+    assert made.setups[0].fingerprint == made.setups[0].former_fingerprint
+    assert all(case.formula == 2 and case.fingerprint != case.former_fingerprint for case in made.cases)
 
 
 def test_the_script_counts_by_its_content(tmp_path: Path) -> None:
@@ -154,12 +158,57 @@ def test_a_new_token_makes_no_new_benchmark(plan: Planner) -> None:
     )
 
     def made(**changes: str) -> str:
-        known = {"API_TOKEN": "token1", "PLAIN": "plain1", "OTHER": "other1", "SOMETHING": "some1"}
+        known = {"API_TOKEN": "t0ken-one", "PLAIN": "plain1", "OTHER": "other1", "SOMETHING": "some-key-1"}
         return plan(text, known | changes).cases[0].fingerprint
 
-    assert made() == made(API_TOKEN="token2") == made(PLAIN="plain2") == made(SOMETHING="some2")
+    assert made() == made(API_TOKEN="t0ken-two") == made(PLAIN="plain2") == made(SOMETHING="some-key-2")
     assert made() != made(OTHER="other2")
     assert made() == made(UNRELATED_KEY="other1")
+
+
+def test_a_secret_counts_as_the_name_of_its_variable(plan: Planner) -> None:
+    known = {"A_TOKEN": "t0ken-one", "B_TOKEN": "t0ken-two"}
+    (first,) = plan(entry("args: --t ${A_TOKEN}"), known).cases
+    (second,) = plan(entry("args: --t ${B_TOKEN}"), known).cases
+    assert first.fingerprint != second.fingerprint
+    assert first.former_fingerprint == second.former_fingerprint
+
+
+def test_a_new_password_in_a_url_makes_no_new_benchmark(plan: Planner) -> None:
+    text = entry("args: --queue ${REDIS_URL}")
+
+    def made(url: str) -> str:
+        return plan(text, {"REDIS_URL": url}).cases[0].fingerprint
+
+    assert made("redis://:pa55word-1@host/0") == made("redis://:pa55word-2@host/0")
+    assert made("redis://:pa55word-1@host/0") != made("redis://:pa55word-1@host/1")
+
+
+@pytest.mark.parametrize(
+    "lines", [("env: {MAX_TOKENS: '4096'}", "args: --seq 4096"), ("env: {MAX_TOKENS: '4096'}",)]
+)
+def test_what_only_has_the_name_of_a_secret_counts(plan: Planner, lines: tuple[str, ...]) -> None:
+    (before,) = plan(entry(*lines)).cases
+    (after,) = plan(entry(*(line.replace("4096", "8192") for line in lines))).cases
+    assert before.fingerprint != after.fingerprint
+    assert before.former_fingerprint == after.former_fingerprint, "which is why there is a second formula"
+
+
+def test_a_variable_taken_out_counts(plan: Planner) -> None:
+    text = "not_secrets: [SORT_KEY]\n" + entry("args: --key ${SORT_KEY}")
+    made = [plan(text, {"SORT_KEY": key}).cases[0].fingerprint for key in ("by-name-1", "by-name-2")]
+    assert made[0] != made[1]
+
+
+@pytest.mark.parametrize(
+    ("formula", "stored", "is_same"),
+    [(2, "now", True), (2, "old", False), (1, "old", True), (1, "now", False), (1, "other", False)],
+)
+def test_a_record_is_held_against_the_formula_that_it_was_made_by(
+    formula: int, stored: str, is_same: bool
+) -> None:
+    case = replace(CASE, fingerprint="now", formula=2, former_fingerprint="old")
+    assert case.is_same_work(replace(CASE, fingerprint=stored, formula=formula)) is is_same
 
 
 def test_the_script_of_a_plan_counts(plan: Planner, suite: Path) -> None:
@@ -191,7 +240,8 @@ def test_a_changed_producer_changes_its_consumers(plan: Planner, old: str, chang
 
 
 def test_the_order_of_needs_does_not_count() -> None:
-    assert fingerprint(CASE, needs=["a", "b"]) == fingerprint(CASE, needs=["b", "a"]) != fingerprint(CASE)
+    a, b = Fingerprints("a", "a"), Fingerprints("b", "b")
+    assert fingerprint(CASE, needs=[a, b]) == fingerprint(CASE, needs=[b, a]) != fingerprint(CASE)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from paceline.config.load import load
 from paceline.errors import SelectionError, SessionError
 from paceline.model import Requirement, Settings
 from paceline.plan import find_results_dir, plan_errors, plan_json
+from paceline.record.masking import mask_plan
 from paceline.record.redact import Redactor
 from plan.suites import ONE, Planner, args_of, entry, problem_of
 
@@ -204,7 +205,10 @@ sinks:
   - {name: mlflow, tracking_uri: "http://${HOST_NAME}", experiment: "${EXP:-nightly-exp}"}
   - {name: hook, type: "json:Hook", webhook_env: HOOK_NAME, api_token: written-token}
 entries:
-  - {name: one, script: bench.py, args: "${MY_TOKEN}", env: {DB_PASSWORD: "${USER_NAME}-pw", OTHER: visible}}
+  - name: one
+    script: bench.py
+    args: "${MY_TOKEN} redis://:redis-value@h"
+    env: {DB_PASSWORD: "${USER_NAME}-pw", OTHER: visible}
 """
     environ = {
         "HOST_NAME": "host-value",
@@ -216,20 +220,23 @@ entries:
         "HARMLESS": "harmless-value",
     }
     found = plan(text, environ)
-    assert set(found.secret_names) >= {"HOST_NAME", "PLAIN", "HOOK_NAME"}
+    assert found.secret_names == ("PLAIN", "HOOK_NAME")
+    assert found.sink_variables == ("HOST_NAME", "EXP", "HOOK_NAME")
     hidden = {
-        "host-value",
         "plain-value",
         "token-value",
         "hook-value",
         "aws-value",
         "user-value-pw",
+        "redis-value",
         "written-token",
     }
     assert hidden <= set(found.secret_values)
-    assert not {"harmless-value", "visible", "HOOK_NAME", "user-value"} & set(found.secret_values)
+    assert not {"host-value", "harmless-value", "visible", "HOOK_NAME", "user-value"} & set(
+        found.secret_values
+    )
     assert "token-value" in found.cases[0].argv
-    shown = json.dumps(plan_json(found, Redactor(found.secret_values)))
+    shown = json.dumps(plan_json(mask_plan(found, Redactor(found.secret_values))))
     assert not [value for value in hidden if value in shown]
     assert "token-value" not in repr(found.secret_names)
 
@@ -280,7 +287,7 @@ def test_plan_json(plan: Planner, suite: Path) -> None:
         "sinks: [{name: mlflow, tracking_uri: x, experiment: y}]\n"
         + entry("env: {B: '1', A: '2'}", "ray: {num_cpus: 2}", "requirements: [{metric: m, max_value: 1}]")
     )
-    shown = plan_json(found, Redactor())
+    shown = plan_json(found)
     assert json.loads(json.dumps(shown)) == shown
     assert shown["session"] == "night"
     assert shown["directory"] == str(suite / "results" / "night")
@@ -300,6 +307,6 @@ def test_planning_leaves_no_trace(plan: Planner, suite: Path) -> None:
     (suite / "suite.yaml").write_text(text)
     before = sorted(suite.rglob("*"))
     environ = dict(os.environ)
-    plan_json(plan(text), Redactor())
+    plan_json(plan(text))
     assert sorted(suite.rglob("*")) == before
     assert dict(os.environ) == environ

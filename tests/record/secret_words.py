@@ -1,5 +1,6 @@
 """Secrets whose values are words of our own files, and one that is planted wherever a user's text can stand."""
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -22,7 +23,7 @@ from paceline.model import (
 )
 from paceline.plan import plan_json
 from paceline.record.codec import result_data, to_json
-from paceline.record.redact import Redactor, is_maskable
+from paceline.record.redact import is_maskable
 
 PLANTED = "pl4nt3d/v&l"
 
@@ -126,7 +127,12 @@ def shape_of(value: Any) -> Any:
     return [shape_of(item) for item in value] if isinstance(value, list) else type(value)
 
 
-_DOCUMENTS = [to_json(planted_record("u")), plan_json(planted_plan("u"), Redactor()), planted_result("u")]
+def unmarked(value: object) -> str:
+    """How something is shown without the marks that keep masked names apart."""
+    return re.sub(r"(?<=\*\*\*)[0-9a-f]{8}", "", repr(value))
+
+
+_DOCUMENTS = [to_json(planted_record("u")), plan_json(planted_plan("u")), planted_result("u")]
 _ENUMS = ("lower", "higher", "entry", *Status, *get_args(CheckKind), *get_args(Severity))
 _OTHERS = ("run_dir", "logs", "stdout", "event", "case_finished", "s1/c-1", "f1f2", "e1e2", "2025", "abcd")
 OWN_WORDS = sorted({word for word in (*words_in(_DOCUMENTS), *_ENUMS, *_OTHERS) if is_maskable(word)})

@@ -14,13 +14,13 @@ import pytest
 from git_commands import git
 from paceline.model import Settings
 from paceline.record import environment
-from paceline.record.environment import Environment, capture
+from paceline.record.environment import Environment, capture, without_others
 from paceline.record.redact import Redactor
 from paceline.record.repository import git_state
 
 
 def small_capture(tmp_path: Path, **options: Any) -> Environment:
-    return capture(**{"cwd": tmp_path, "environ": {"A": "1"}, "command_line": ["paceline"], **options})
+    return capture(**{"cwd": tmp_path, "environ": {"RAY_A": "1"}, "command_line": ["paceline"], **options})
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_an_unchanged_machine_has_the_same_ids(tmp_path: Path) -> None:
 
 
 def test_a_changed_variable_changes_the_id_and_not_the_class(tmp_path: Path) -> None:
-    one, other = small_capture(tmp_path), small_capture(tmp_path, environ={"A": "2"})
+    one, other = small_capture(tmp_path), small_capture(tmp_path, environ={"RAY_A": "2"})
     assert one.id != other.id
     assert one.class_id == other.class_id
 
@@ -112,7 +112,8 @@ def test_secrets_are_masked_and_names_kept(tmp_path: Path) -> None:
         environ=environ,
         redactor=Redactor(["t0ken-value"]),
         secret_names=["NAMED"],
-        command_line=["run", "--token=t0ken-value"],
+        settings=Settings(capture_env=("*",)),
+        command_line=["run", "--token=t0ken-value", "--db", "postgresql://me:pw@host/db"],
     )
     assert described.data["variables"] == {
         "API_TOKEN": "***",
@@ -120,7 +121,69 @@ def test_secrets_are_masked_and_names_kept(tmp_path: Path) -> None:
         "SHORT_KEY": "***",
         "URL": "http://x/?t=***",
     }
-    assert described.data["command_line"] == ["run", "--token=***"]
+    assert described.data["command_line"] == ["run", "--token=***", "--db", "postgresql://me:***@host/db"]
+
+
+# Those of the review, and what holds a credential in variables that are kept.
+PRIVATE = {
+    "SMTP_PASS": "smtp-pass-1",
+    "MYSQL_PWD": "mysql-pwd-1",
+    "GITHUB_PAT": "github-pat-1",
+    "SSH_PASSPHRASE": "ssh phrase 1",
+    "NPM_AUTH": "npm-auth-01",
+    "SENTRY_DSN": "https://s3ntry-key-01@sentry.example/1",
+    "REDIS_URL": "redis://:redis-pw-01@host/0",
+    "AZURE_STORAGE_CONNECTION_STRING": "AccountName=a;AccountKey=azure-key-01;EndpointSuffix=x",
+    "HTTPS_PROXY": "http://me:proxy-pw-01@proxy:3128",
+    "PIP_INDEX_URL": "https://me:pip-pw-0001@index/simple",
+    "HOME": "/home/private-01",
+    "GITHUB_TOKEN": "ghs_0123456",
+    "CI_JOB_TOKEN": "glcbt-012345",
+    "CI_REPOSITORY_URL": "https://gitlab-ci-token:glcbt-repo-1@gitlab/x",
+    "CI_REGISTRY_PASSWORD": "registry-pw-1",
+}
+MASKED = {"HF_TOKEN": "hf_012345678", "RAY_REDIS": "redis://:hunter@host", "SLURM_JWT": "ey.012345.678"}
+KEPT = {
+    "OMP_NUM_THREADS": "4",
+    "LD_PRELOAD": "/usr/lib/libjemalloc.so",
+    "LC_ALL": "C.UTF-8",
+    "PYTHONHASHSEED": "0",
+    "HF_HUB_OFFLINE": "1",
+    "GITHUB_SERVER_URL": "https://github.com",
+    "GITHUB_REPOSITORY": "a/b",
+    "GITHUB_RUN_ID": "17",
+    "GITHUB_REF_NAME": "main",
+    "CI_JOB_URL": "https://gitlab/j/1",
+}
+
+
+def test_only_variables_that_decide_results_or_name_the_ci_are_kept(tmp_path: Path) -> None:
+    described = small_capture(tmp_path, environ={**PRIVATE, **MASKED, **KEPT}, redactor=Redactor())
+    masked = {"HF_TOKEN": "***", "RAY_REDIS": "redis://:***@host", "SLURM_JWT": "***"}
+    assert described.data["variables"] == {**masked, **KEPT}
+
+
+def test_a_suite_may_ask_for_more_variables(tmp_path: Path) -> None:
+    environ = {"TEAM": "perf", "CLUSTER_A": "1", "CLUSTER_B_TOKEN": "x", "OTHER": "2", "SORT_KEY": "by-name"}
+    described = small_capture(
+        tmp_path,
+        environ=environ,
+        settings=Settings(capture_env=("TEAM", "CLUSTER_*", "SORT_KEY")),
+        secret_names=["!SORT_KEY"],
+    )
+    expected = {"TEAM": "perf", "CLUSTER_A": "1", "CLUSTER_B_TOKEN": "***", "SORT_KEY": "by-name"}
+    assert described.data["variables"] == expected
+    assert without_others(described.data)["variables"] == expected
+
+
+def test_of_an_older_file_the_same_variables_are_taken() -> None:
+    written = {"id": "1", "variables": {**PRIVATE, **KEPT}, "command_line": ["--db", "postgresql://u:p@h/d"]}
+    assert without_others(written) == {
+        "id": "1",
+        "variables": KEPT,
+        "command_line": ["--db", "postgresql://u:***@h/d"],
+    }
+    assert without_others({"variables": "odd", "x": 1}) == {"x": 1}
 
 
 def test_a_repository_is_known_by_revision_branch_and_changes(repository: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 
 from paceline import metrics
 from paceline.cli.schema import json_schema
-from paceline.model import RUN_DIR, Measurement, Plan, Report, Status
+from paceline.model import RUN_DIR, Check, Measurement, Plan, Report, Status
 from paceline.record import masking
 from paceline.record.codec import dump, load, plain, to_json
 from paceline.record.directory import SessionDir
@@ -29,6 +29,7 @@ from record.secret_words import (
     planted_record,
     planted_result,
     shape_of,
+    unmarked,
 )
 
 HARMLESS = "u-1"
@@ -117,12 +118,28 @@ def test_a_planted_secret_is_gone_whatever_else_is_secret(words: list[str]) -> N
 
 
 def test_every_field_that_is_not_ours_is_masked() -> None:
-    masked = mask_record(planted_record(), Redactor([PLANTED]))
-    assert masked == planted_record(MASK)
-    assert mask_plan(planted_plan(), Redactor([PLANTED])) == replace(planted_plan(MASK), secret_values=())
-    result = mask_result(planted_result(), Redactor([PLANTED]))
-    assert result == {**planted_result(MASK), "command": result["command"]}
+    redactor = Redactor([PLANTED])
+    assert unmarked(mask_record(planted_record(), redactor)) == repr(planted_record(MASK))
+    expected = replace(planted_plan(MASK), secret_values=())
+    assert unmarked(mask_plan(planted_plan(), redactor)) == repr(expected)
+    result = mask_result(planted_result(), redactor)
+    assert unmarked(result) == repr({**planted_result(MASK), "command": result["command"]})
     assert PLANTED not in result["command"] and MASK in result["command"]
+
+
+def test_two_metrics_stay_two_when_their_names_hold_secrets() -> None:
+    redactor = Redactor(["abcd1234", "zzzz9999"])
+    names = ("abcd1234x_s", "zzzz9999x_s", "plain_s")
+    metrics = {name: Measurement(value=float(i)) for i, name in enumerate(names)}
+    checks = tuple(
+        Check(metric=name, kind="max_value", bound=1, actual=0, margin=1, ok=True) for name in names
+    )
+    masked = mask_record(replace(planted_record(), metrics=metrics, requirements=checks), redactor)
+    assert [one.value for one in masked.metrics.values()] == [0, 1, 2]
+    assert [check.metric for check in masked.requirements] == list(masked.metrics)
+    assert all(name.startswith(MASK) and name.endswith("x_s") for name in list(masked.metrics)[:2])
+    result = mask_result({"script_metrics": dict.fromkeys(names, 1), "tasks": []}, redactor)
+    assert list(result["script_metrics"]) == list(masked.metrics)
 
 
 def test_a_masked_case_is_found_where_the_case_is(tmp_path: Path) -> None:
@@ -157,7 +174,7 @@ def test_environment_facts_keep_their_keys_and_hashes(tmp_path: Path) -> None:
     words = ["python", "variables", "machine", "kernel", "command_line", "comparable", "hostname"]
     given_facts: dict[str, Any] = {
         "cwd": tmp_path,
-        "environ": {"A_URL": f"x {PLANTED}", "CONDA_PREFIX": ""},
+        "environ": {"RAY_URL": f"x {PLANTED}", "CONDA_PREFIX": ""},
         "command_line": ["paceline", PLANTED],
     }
     bare = capture(**given_facts)
@@ -165,4 +182,4 @@ def test_environment_facts_keep_their_keys_and_hashes(tmp_path: Path) -> None:
     assert shape_of(plain(masked.data)) == shape_of(plain(bare.data))
     assert masked.class_id == bare.class_id
     assert PLANTED.encode() not in dump(masked.data)
-    assert masked.data["variables"]["A_URL"] == f"x {MASK}"
+    assert masked.data["variables"]["RAY_URL"] == f"x {MASK}"

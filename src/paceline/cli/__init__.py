@@ -126,10 +126,8 @@ def _invoke() -> int:
         error.show()
         return error.exit_code
     except PacelineError as error:
-        from paceline.cli.inputs import masked  # only an error has something to hide
-
         # Configuration errors begin with file:line, where editors and CI look for it.
-        text = str(masked(error))
+        text = output.error_text(error)
         click.echo(text if isinstance(error, ConfigError) else f"paceline: {text}", err=True)
         return error.exit_code
     except OSError:

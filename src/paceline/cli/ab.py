@@ -111,14 +111,15 @@ def _print_plan(request: "ABRequest", *, as_json: bool) -> int:
     from paceline.experiments.ab.ab_test import prepare_ab
     from paceline.plan import plan_json
     from paceline.record.codec import dump
+    from paceline.record.masking import mask_plan
     from paceline.record.redact import Redactor
 
     prepared = prepare_ab(request, build=False)
     mask = Redactor(prepared.secret_values)
     if as_json:
-        plans = {name: plan_json(plan, mask) for name, plan in prepared.plans.items()}
+        plans = {name: plan_json(mask_plan(plan, mask)) for name, plan in prepared.plans.items()}
         data = {"arms": plans, "max_blocks": prepared.schedule.max_blocks, "warmup": prepared.schedule.warmup}
-        output.write_bytes(dump(data, redactor=mask) + b"\n")
+        output.write_bytes(dump(data) + b"\n")
     else:
         output.write(mask.text("\n".join(_plan_lines(prepared))) + "\n")
     return 0

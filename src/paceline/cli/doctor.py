@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from paceline.cli.database import db_option, find_database, json_option
-from paceline.cli.inputs import DEFAULT_CONFIG, masked
-from paceline.cli.output import is_terminal, wants_colour, write_json, write_lines
+from paceline.cli.inputs import DEFAULT_CONFIG
+from paceline.cli.output import error_text, is_terminal, wants_colour, write_json, write_lines
 from paceline.cli.stored import find_results_place, results_dir_option
 from paceline.errors import PacelineError
 from paceline.report.format import count, display_width, visible
@@ -91,7 +91,7 @@ def _attempt(find: Callable[[], _Found], faults: "list[Remark]") -> _Found | Non
     try:
         return find()
     except PacelineError as error:
-        first = str(masked(error)).splitlines()[0]
+        first = error_text(error).splitlines()[0]
         meaning = "the suite here has mistakes, so it is not known where its results and history are"
         faults.append(remark(DEFAULT_CONFIG, "fail", first, meaning, "paceline plan"))
         return None

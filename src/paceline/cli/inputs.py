@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -230,29 +229,11 @@ def _list(value: Any) -> list[Any]:
 
 @contextmanager
 def masked_errors(configs: Sequence[Path]) -> Iterator[None]:
-    """Mask the values of secrets in errors, also of the variables that these files name under `secrets`."""
+    """Give errors the names of the variables that these files mark as secret, so that they are printed without them."""
     try:
         yield
     except PacelineError as error:
-        names = [str(name) for document in _documents(configs) for name in _list(document.get("secrets"))]
-        shown = masked(error, names)
-        if shown is error:
-            raise
-        raise shown from error
-
-
-def masked(error: PacelineError, secret_names: Sequence[str] = ()) -> PacelineError:
-    """The error without the values of these variables and of those whose names say that they are secret."""
-    from paceline.record.redact import Redactor, secret_values
-
-    mask = Redactor(secret_values(os.environ, secret_names)).text
-    if mask(str(error)) == str(error):
-        return error
-    if not isinstance(error, ConfigError):
-        return PacelineError(mask(str(error)))
-    return ConfigError(
-        [
-            replace(one, file=mask(one.file), path=mask(one.path), message=mask(one.message))
-            for one in error.problems
-        ]
-    )
+        for document in _documents(configs):
+            marked, taken_out = _list(document.get("secrets")), _list(document.get("not_secrets"))
+            error.secret_names += (*map(str, marked), *(f"!{name}" for name in taken_out))
+        raise

@@ -96,7 +96,13 @@ class Suite:
 def read_sides(suite: Suite, environ: Mapping[str, str]) -> tuple[Side, Side, tuple[str, ...]]:
     """The suite here and in the container, and the variables that are handed from here to there."""
     here = _read(suite, environ)
-    wanted = {*_variables_of(here), *here.loaded.config.secrets}
+    config = here.loaded.config
+    # A pattern is matched in the container, against what is there.
+    wanted = {
+        *_variables_of(here),
+        *config.secrets,
+        *(name for name in config.capture_env if "*" not in name),
+    }
     for file in suite.files:
         for document in parse_file(file):
             wanted |= {

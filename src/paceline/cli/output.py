@@ -105,6 +105,18 @@ def write_json(value: Any) -> None:
     write_bytes(dump(value, pretty=True) + b"\n")
 
 
+def error_text(error: PacelineError, text: str | None = None) -> str:
+    """What is printed of an error, or this part of it: its message with the values of secrets masked."""
+    from paceline.record.redact import (
+        Redactor,
+        mask_urls,
+        secret_values,
+    )  # only an error has something to hide
+
+    redactor = Redactor(secret_values(os.environ, error.secret_names))
+    return redactor.text(mask_urls(str(error) if text is None else text))
+
+
 def is_terminal() -> bool:
     """Whether standard output is a terminal that can move its cursor."""
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from paceline.cli.inputs import SuiteCommand, make_request, masked_errors, suite_inputs
-from paceline.cli.output import flush, write, write_bytes
+from paceline.cli.output import error_text, flush, write, write_bytes
 from paceline.errors import ConfigError, PacelineError
 from paceline.model import RUN_DIR, Case, Plan
 from paceline.report.format import count, duration, required, size, visible
@@ -41,7 +41,8 @@ def command(*, as_json: bool, explain: bool, **options: Any) -> int:
     """Resolve CONFIG files as `paceline run` would, and print each case it would run."""
     from paceline.plan import plan_errors, plan_json
     from paceline.record.codec import dump
-    from paceline.record.redact import Redactor
+    from paceline.record.masking import mask_plan
+    from paceline.record.redact import Redactor, mask_urls
     from paceline.session.request import load_config, prepare
 
     atexit.register(gc.freeze)  # or the interpreter looks through the whole plan for garbage before it ends
@@ -53,17 +54,18 @@ def command(*, as_json: bool, explain: bool, **options: Any) -> int:
     except PacelineError as error:
         if as_json:  # errors are part of the JSON, also those that leave no plan
             problems = error.problems if isinstance(error, ConfigError) else (error,)
-            nothing = {"session": options["session_name"] or "", "cases": [], "errors": [*map(str, problems)]}
+            shown = [error_text(error, str(problem)) for problem in problems]
+            nothing = {"session": options["session_name"] or "", "cases": [], "errors": shown}
             write_bytes(dump(nothing) + b"\n")
         raise
     redactor = Redactor(plan.secret_values)
     if as_json:
-        write_bytes(dump(plan_json(plan, redactor)) + b"\n")
+        write_bytes(dump(plan_json(mask_plan(plan, redactor))) + b"\n")
     elif explain:
         from paceline.config.explain import explain as explained
 
         for path, value, where in explained(loaded):
-            write(f"{redactor.text(path)} = {redactor.text(value)}  ({where})\n")
+            write(f"{redactor.text(path)} = {redactor.text(mask_urls(value))}  ({where})\n")
     else:
         write(redactor.text("\n".join(_plan_lines(plan)) + "\n"))
     errors = plan_errors(plan)

@@ -9,7 +9,7 @@ import click
 
 from paceline.cli.output import write_json
 from paceline.model import RECORD_SCHEMA, REPORT_SCHEMA, Case, Finding, Record, Scalar
-from paceline.record.codec import LEFT_OUT_WHEN_EMPTY, bare, field_hints
+from paceline.record.codec import LEFT_OUT_WHEN_DEFAULT, bare, field_hints
 
 _NON_FINITE = ["NaN", "Infinity", "-Infinity"]
 _MORE: Mapping[tuple[type, str], Mapping[str, Any]] = {(Record, "attempt"): {"minimum": 1}}
@@ -26,7 +26,7 @@ _SIMPLE: Mapping[Any, Mapping[str, Any]] = {
 
 def schema_of(kind: type) -> dict[str, Any]:
     """An object with all fields of a type; later versions may add more, so further ones are allowed."""
-    optional = LEFT_OUT_WHEN_EMPTY.get(kind, frozenset()) | _ADDED_LATER.get(kind, frozenset())
+    optional = frozenset(LEFT_OUT_WHEN_DEFAULT.get(kind, ())) | _ADDED_LATER.get(kind, frozenset())
     properties = {
         name: {**_value(hint), **_MORE.get((kind, name), {})} for name, hint in field_hints(kind).items()
     }

@@ -153,7 +153,8 @@ def _take_up(session_dir: Path, plan: Plan) -> None:
         outbox.begin(mask_plan(replace(plan, directory=session_dir), redactor))
         outbox.close()
     for spec in plan.sinks:
-        keep_spec(sink_dir(session_dir, spec.name), spec, os.environ, plan.secret_names, redactor)
+        names = (*plan.secret_names, *plan.sink_variables)
+        keep_spec(sink_dir(session_dir, spec.name), spec, os.environ, names, redactor)
 
 
 def _is_complete(session_dir: Path) -> bool:

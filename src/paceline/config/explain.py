@@ -10,7 +10,7 @@ from paceline.config.nodes import COMMAND_LINE, Location, Node, resolve
 from paceline.model import Severity
 
 # What entries, sinks, formats and variables are found by; a session's other files have these unmasked, too.
-_FOUND_BY = frozenset({"name", "type", "needs", "secrets"})
+_FOUND_BY = frozenset({"name", "type", "needs", "secrets", "not_secrets", "capture_env"})
 _OPEN_LISTS = frozenset({"sinks", "sink_data"})
 _SEVERITIES = get_args(Severity)
 

@@ -36,6 +36,7 @@ from paceline.config.values import (
     TextOrList,
     Tolerance,
     VariableName,
+    VariablePattern,
 )
 from paceline.model import Severity
 
@@ -338,7 +339,20 @@ class Config(Section):
     )
     run_reason: str | None = Field(default=None, description="Why the session runs; kept with the results.")
     secrets: list[VariableName] = Field(
-        default=[], description="Environment variables whose values are masked in all that is written."
+        default=[],
+        description="Environment variables whose values are masked in all that is written, from 4 characters on.",
+    )
+    not_secrets: list[VariableName] = Field(
+        default=[], description="Environment variables that are not secret, though their names say so."
+    )
+    capture_env: list[VariablePattern] = Field(
+        default=[],
+        description="Environment variables to keep with the results besides those that are known to decide them; "
+        "`*` stands for any letters.",
+    )
+    private: bool = Field(
+        default=False,
+        description="Let nobody else enter the session's directory; otherwise the umask decides.",
     )
     history: History | None = Field(default=None, description="The database of all results.")
     nightly: Nightly | None = Field(

@@ -145,6 +145,12 @@ def _variable_name(value: str) -> str:
     return value
 
 
+def _variable_pattern(value: str) -> str:
+    if not _VARIABLE_NAME.fullmatch(value.replace("*", "_")):
+        raise wrong("the name of an environment variable, with `*` for any letters", value)
+    return value
+
+
 def _environment(value: dict[str, str]) -> dict[str, str]:
     for name in value:
         if not name or "=" in name:
@@ -212,5 +218,6 @@ ObjectStoreSize = Annotated[
 ]
 TextOrList = Annotated[str | list[str], BeforeValidator(_text_or_list)]
 VariableName = Annotated[str, AfterValidator(_variable_name)]
+VariablePattern = Annotated[str, AfterValidator(_variable_pattern)]
 Environment = Annotated[dict[str, str], AfterValidator(_environment)]
 Labels = Annotated[dict[str, str], BeforeValidator(_labels)]

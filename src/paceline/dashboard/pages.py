@@ -21,7 +21,8 @@ from paceline.history.store.database import Database
 from paceline.model import Case, CaseKind
 from paceline.record import below
 from paceline.record.codec import load
-from paceline.record.redact import Redactor
+from paceline.record.environment import without_others
+from paceline.record.redact import Redactor, mask_urls
 
 SHARD = 512
 """Sessions of one file."""
@@ -134,7 +135,7 @@ class Pages:
     def environment(self, number: int) -> dict[str, Any]:
         with self._database.reading():
             data, packages = read_environment(self._database, number)
-        return {**(load(data.encode()) if data else {}), "packages": packages}
+        return {**(without_others(load(data.encode())) if data else {}), "packages": mask_urls(packages)}
 
     def source(self, number: int) -> dict[str, Any]:
         with self._database.reading():

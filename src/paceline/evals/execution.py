@@ -30,8 +30,8 @@ _TIMEOUTS = frozenset({"timeout", "stall", "startup"})
 @contextmanager
 def open_session(root: Path, stubs: Sequence[BenchmarkStub]) -> Iterator[Context]:
     """A new session for one execution, locked for as long as it is open."""
-    name, environment = new_name(root), capture()
     redactor = Redactor(secret_values(os.environ))
+    name, environment = new_name(root), capture(redactor=redactor)
     cases = [stub_case(stub) for stub in stubs]
     directory = SessionDir.create(Plan(session=name, directory=root / name), redactor)
     directory.lock()
@@ -79,6 +79,7 @@ def stub_case(stub: BenchmarkStub) -> Case:
         # Sorted by parameter, as the keys of all cases are.
         key=f"{stub.task}[{_listed(dict(sorted(params.items())))}]",
         fingerprint=stub.key,
+        former_fingerprint=stub.key,
         params=params,
         version=str(stub.content["benchmark"]["version"]),
         tags=("evals", stub.benchmark_name),

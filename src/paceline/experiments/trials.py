@@ -84,7 +84,7 @@ def _is_complete(plan: Plan) -> bool:
     directory = SessionDir.open(plan.directory)
     return all(
         (record := directory.read_record(case)) is not None
-        and record.case.fingerprint == case.fingerprint
+        and case.is_same_work(record.case)
         and (record.status.finished or record.status is Status.SKIPPED)
         for case in plan.cases
     )

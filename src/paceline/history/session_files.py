@@ -9,6 +9,7 @@ from paceline.errors import SessionError
 from paceline.history.session_info import SessionInfo, session_id
 from paceline.model import Record
 from paceline.record import below, codec, layout
+from paceline.record.environment import without_others
 from paceline.record.events import first_start
 from paceline.record.packages import PACKAGES
 from paceline.record.repository import git_of_suite
@@ -103,7 +104,7 @@ def _environment(path: Path) -> dict[str, Any]:
         packages = below.read(path, PACKAGES).decode("utf-8", "replace").splitlines()
     except OSError:
         packages = []
-    return {**data, "packages": packages}
+    return without_others({**data, "packages": packages})
 
 
 def _section(environment: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import unquote
 
 from paceline.errors import HistoryError, MissingExtra
+from paceline.record.redact import mask_urls
 
 DEFAULT = "benchmark.db"
 VARIABLE = "PACELINE_DB"
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
-_PASSWORD = re.compile(r"(?<=://)([^/@:\s]*):([^/@\s]*)@")
 _POSTGRES = frozenset({"postgresql", "postgres", "postgresql+psycopg"})
 
 
@@ -26,7 +25,7 @@ class Target:
     path: Path | None = None
 
     def __str__(self) -> str:
-        return str(self.path) if self.path else without_password(self.url.replace("+psycopg", "", 1))
+        return str(self.path) if self.path else mask_urls(self.url.replace("+psycopg", "", 1))
 
 
 def find_url(
@@ -51,7 +50,7 @@ def parse_target(url: str | Path) -> Target:
     if name in _POSTGRES:
         return Target(url=f"postgresql+psycopg://{text[scheme.end() :]}")
     known = "a file, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
-    raise HistoryError(f"{without_password(text)!r} is no database that the history knows: give {known}")
+    raise HistoryError(f"{mask_urls(text)!r} is no database that the history knows: give {known}")
 
 
 def _file(path: Path) -> Target:
@@ -82,13 +81,3 @@ def readable_address(path: Path) -> str:
         else "mode=ro&immutable=1"
     )
     return f"{path.as_uri()}?{mode}"
-
-
-def passwords_in(url: str | None) -> tuple[str, ...]:
-    """The password of a URL, as it is and as it is written there."""
-    found = _PASSWORD.search(url or "")
-    return (unquote(found[2]), found[2]) if found else ()
-
-
-def without_password(url: str) -> str:
-    return _PASSWORD.sub(r"\1:***@", url)

@@ -1,18 +1,11 @@
-"""Drafts → cases: every text filled in, bounds and resources in the types that flow, a fingerprint for each.
+"""Drafts → cases: every text filled in, bounds and resources in the types that flow, a fingerprint for each."""
 
-A fingerprint is a hash of all that decides a case's result; a resumed session runs a case again when it has changed.
-"""
-
-import hashlib
-import json
 import os
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, get_args
 
 from paceline.config.nodes import Location
@@ -23,12 +16,11 @@ from paceline.model import Case, CaseKind, CheckKind, Limits, Requirement, Resou
 from paceline.plan.commands import RESULTS_PATH, Command, Filling, Scripts
 from paceline.plan.directories import SESSION_DIR
 from paceline.plan.expansion import Expansion, Notes
+from paceline.plan.fingerprints import FORMULA, FileHashes, Fingerprints, SecretNames, fingerprint
 from paceline.plan.selection import Draft
 from paceline.record.layout import DATA_SETUP, safe_name
-from paceline.record.redact import MASK, is_maskable, is_secret_name
 
 _CHECK_KINDS: tuple[CheckKind, ...] = get_args(CheckKind)
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +35,14 @@ class Built:
 class CaseBuilder:
     """Makes the cases of one plan; `sentinels` are replaced in their texts once the fingerprint is made."""
 
-    def __init__(self, expansion: Expansion, sentinels: Mapping[str, str]) -> None:
+    def __init__(self, expansion: Expansion, sentinels: Mapping[str, str], names: SecretNames) -> None:
         self._expansion = expansion
         self._config = expansion.loaded.config
         self._sentinels = sentinels
+        self._secret_names = names
         self._scripts: Scripts = {}
         self._hashes = FileHashes()
-        self._fingerprints: dict[tuple[CaseKind, str], str] = {}
+        self._fingerprints: dict[tuple[CaseKind, str], Fingerprints] = {}
         self._unset: defaultdict[Location, list[Unset]] = defaultdict(list)
         for unset in expansion.loaded.all_unset:
             self._unset[unset.path[:2]].append(unset)
@@ -79,8 +72,9 @@ class CaseBuilder:
             "sink_data": {data.name: data.options for data in entry.sink_data},
         }
         # What it needs was built before, unless there is a problem to report.
-        needed = [self._fingerprints.get(("data_setup", name), "") for name in draft.setups]
-        needed += [self._fingerprints.get(("entry", name), "") for name in draft.needs]
+        nothing = Fingerprints()
+        needed = [self._fingerprints.get(("data_setup", name), nothing) for name in draft.setups]
+        needed += [self._fingerprints.get(("entry", name), nothing) for name in draft.needs]
         return self._finish(fields, location, filling.notes, needed)
 
     def build_setup(self, setup: DataSetup, position: int) -> Built:
@@ -138,24 +132,26 @@ class CaseBuilder:
         return cluster
 
     def _finish(
-        self, fields: dict[str, Any], location: Location, notes: Notes, needed: Sequence[str] = ()
+        self, fields: dict[str, Any], location: Location, notes: Notes, needed: Sequence[Fingerprints] = ()
     ) -> Built:
         """The case of these fields with its fingerprint, and with values in place of sentinels."""
         case = Case(**fields)
-        notes.secrets.update(value for name, value in case.env.items() if is_secret_name(name))
         unset = self._expansion.loaded.unset.get(location) or next(iter(notes.unset), None)
         program = case.script or find_program(case.argv, case.cwd)
         found = fingerprint(
             case,
             script_hash=self._hashes.of(program) if program else "",
-            secrets=notes.secrets,
+            variables=notes.variables,
+            names=self._secret_names,
             needs=needed,
         )
         self._fingerprints[case.kind, case.name] = found
         env = {name: self._put_in(value, case) for name, value in case.env.items()}
         missing = _find_missing(env.get("PATH")) if case.cluster is not None else None
         fields |= {
-            "fingerprint": found,
+            "fingerprint": found.now,
+            "formula": FORMULA,
+            "former_fingerprint": found.former,
             "argv": tuple([self._put_in(word, case) for word in case.argv]),
             "env": env,
             "cwd": case.cwd and self._put_in(case.cwd, case),
@@ -215,77 +211,3 @@ def find_program(argv: Sequence[str], cwd: str | None) -> str | None:
         return None
     path = os.path.join(cwd or os.getcwd(), name)  # noqa: PTH109, PTH118 - asked for each case, and Paths cost more
     return path if os.path.isfile(path) else None  # noqa: PTH113
-
-
-class FileHashes:
-    """Hashes of files, each file read once."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, str] = {}
-
-    def of(self, path: str) -> str:
-        """The hash of a file's content; of nothing for a file that cannot be read."""
-        if path not in self._known:
-            self._known[path] = ""
-            # A ValueError is for a sentinel in the path, which is a problem already.
-            with suppress(OSError, ValueError), Path(path).open("rb") as file:
-                self._known[path] = hashlib.file_digest(file, "sha256").hexdigest()
-        return self._known[path]
-
-
-def fingerprint(
-    case: Case, *, script_hash: str = "", secrets: Iterable[str] = (), needs: Iterable[str] = ()
-) -> str:
-    """The hash of a case whose texts hold marks in place of the session's directories.
-
-    `needs` are the fingerprints of the cases it needs: what they make may be its input. The values of secrets do not
-    count: a new token makes no new benchmark.
-    """
-    content = _decisive(case, script_hash)
-    if needed := sorted(needs):
-        content["needs"] = needed
-    hidden = sorted({value for value in secrets if is_maskable(value)}, key=len, reverse=True)
-    if hidden:
-        content = _masked(content, hidden)
-    return hashlib.sha256(_CANONICAL.encode(content).encode()).hexdigest()
-
-
-def _decisive(case: Case, script_hash: str) -> dict[str, Any]:
-    resources, limits = case.resources, case.limits
-    return {
-        "name": case.name,
-        "params": dict(case.params),
-        "version": case.version,
-        "argv": list(case.argv),
-        "script": script_hash,
-        "env": dict(case.env),
-        "cwd": case.cwd,
-        "results_path": case.results_path,
-        "timeout_s": case.timeout_s,
-        "resources": [
-            float(resources.cpus),
-            resources.gpus,
-            resources.memory_bytes,
-            resources.exclusive,
-            *([dict(resources.labels)] if resources.labels else []),
-        ],
-        "limits": [limits.processes, limits.memory_bytes],
-        "cluster": case.cluster,
-        "requirements": [
-            [one.metric, one.kind, one.bound, one.tolerance, one.severity] for one in case.requirements
-        ],
-        "repeat": case.repeat,
-        "warmup": case.warmup,
-    }
-
-
-def _masked(value: Any, hidden: list[str]) -> Any:
-    if isinstance(value, str):
-        for secret in hidden:
-            value = value.replace(secret, MASK)
-        return value
-    if isinstance(value, Mapping):
-        return {key: _masked(item, hidden) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_masked(item, hidden) for item in value]
-    return value

@@ -14,7 +14,6 @@ from paceline.config.paths import expand_home, in_container, mounted, normalise
 from paceline.config.templates import Atom, Template, Unset, fill, look_up, parse
 from paceline.errors import Problem, did_you_mean
 from paceline.model import Scalar, Setting, write_scalar
-from paceline.record.redact import is_secret_name
 from paceline.record.repository import find_top
 
 FILE_NAMES = ("config_dir", "repo_dir", "curator_repo_dir")
@@ -32,13 +31,13 @@ class Notes:
     problems: list[Problem] = field(default_factory=list)
     unset: list[Unset] = field(default_factory=list)
     data_paths: dict[str, str] = field(default_factory=dict)
-    secrets: set[str] = field(default_factory=set)
+    variables: dict[str, str] = field(default_factory=dict)
 
     def add(self, other: "Notes") -> None:
         self.problems.extend(other.problems)
         self.unset.extend(other.unset)
         self.data_paths.update(other.data_paths)
-        self.secrets.update(other.secrets)
+        self.variables.update(other.variables)
 
 
 class Scope(NamedTuple):
@@ -65,7 +64,6 @@ class Expansion:
         self.inside = in_container(environ)
         self.environ = environ
         self._names = names
-        self._secret_names = {*loaded.used_variables_in_sinks, *config.secrets}
         self._paths = {item.name: i for i, item in enumerate(config.paths)}
         self._datasets = {
             (dataset.name, one.type): (i, j)
@@ -148,8 +146,7 @@ class Expansion:
         if isinstance(value, Unset):
             notes.unset.append(replace(value, path=scope.location, mark=self.loaded.mark(scope.location)))
             return atom.text
-        if is_secret_name(atom.name) or atom.name in self._secret_names:
-            notes.secrets.add(value)
+        notes.variables[atom.name] = value
         return value
 
     def _name(self, atom: Atom, scope: Scope, notes: Notes) -> str:

@@ -16,13 +16,12 @@ from paceline.plan.cases import Built, CaseBuilder
 from paceline.plan.commands import SEARCH_PATH
 from paceline.plan.directories import NAMES, Directories, find_directories, find_results, viewer_url
 from paceline.plan.expansion import Expansion
+from paceline.plan.fingerprints import SecretNames
+from paceline.plan.secrets import all_secret_values, secret_names, secrets_in_names, short_secrets
 from paceline.plan.selection import Candidate, Draft, draft_cases, select, take_shard
 from paceline.record.layout import check_session_name, entry_path
-from paceline.record.masking import mask_plan
-from paceline.record.redact import Redactor, is_maskable, is_secret_name, secret_values
 
 _SHOWN_USERS = 3
-_NAME_ADVICE = "names become directories and are shown: take another one"
 
 
 @collector_paused()
@@ -54,22 +53,22 @@ def make_plan(
     check_session_name(session)
     directories = find_directories(expansion, session, results, problems)
     drafts, found = draft_cases(expansion)
-    problems += [*found, *expansion.check_path_names(), *check_sinks(loaded)]
+    problems += [*found, *expansion.check_path_names(), *check_sinks(loaded), *short_secrets(loaded, environ)]
     notes: list[str] = list(loaded.warnings)
     candidates = [*drafts, *(Candidate(name=stub.name, entry=stub.entry, tags=stub.tags) for stub in stubs)]
     chosen = _choose(candidates, only, exclude, shard, notes, is_broken=bool(problems))
-    built = _build(expansion, directories, drafts, chosen)
+    names = secret_names(loaded)
+    built = _build(expansion, directories, names, drafts, chosen)
     problems += [problem for one in built for problem in one.notes.problems]
     errors = [error for one in built for error in one.errors]
     errors += [loaded.problem(one.path, str(one)) for one in loaded.all_unset if one.path[0] == "sinks"]
-    names, values = _secrets(loaded, environ, built)
-    # A warning only: a short secret may stand in a name by chance, and that must not stop a suite.
+    cases = [one.case for one in built]
+    values = all_secret_values(loaded, environ, names, cases)
     named = [draft for draft in drafts if draft.name in chosen]
-    notes += map(str, _secrets_in_names(loaded, session, named, values, environ))
+    notes += secrets_in_names(loaded, session, named, values, environ)
     settings = _make_settings(expansion, directories, errors, problems)
     if problems:
         raise config_error([*problems, *errors], loaded.files)
-    cases = [one.case for one in built]
     return Plan(
         session=session,
         directory=directories.session_dir,
@@ -80,8 +79,9 @@ def make_plan(
             *(stub for stub in stubs if stub.name in chosen),
         ),
         sinks=tuple(make_sinks(loaded)),
-        secret_names=names,
+        secret_names=tuple(names.now),
         secret_values=values,
+        sink_variables=loaded.used_variables_in_sinks,
         settings=settings,
         warnings=(*notes, *_missing_files(built)),
     )
@@ -113,75 +113,21 @@ def _choose(
 
 
 def _build(
-    expansion: Expansion, directories: Directories, drafts: Sequence[Draft], chosen: Collection[str]
+    expansion: Expansion,
+    directories: Directories,
+    names: SecretNames,
+    drafts: Sequence[Draft],
+    chosen: Collection[str],
 ) -> list[Built]:
     """The set-ups and the chosen cases; a set-up that only other cases need is left out."""
     search_path = expansion.environ.get("PATH", os.defpath)
-    builder = CaseBuilder(expansion, {**directories.sentinels, SEARCH_PATH: search_path})
+    builder = CaseBuilder(expansion, {**directories.sentinels, SEARCH_PATH: search_path}, names)
     unneeded = {name for draft in drafts for name in draft.setups}
     drafts = [draft for draft in drafts if draft.name in chosen]
     unneeded -= {name for draft in drafts for name in draft.setups}
     setups = expansion.loaded.config.data_setups
     built = [builder.build_setup(setup, i) for i, setup in enumerate(setups) if setup.name not in unneeded]
     return built + [builder.build_case(draft) for draft in drafts]
-
-
-def _secrets(
-    loaded: Loaded, environ: Mapping[str, str], built: Iterable[Built]
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Names of the variables that hold secrets, and all values to mask, those written out included."""
-    names = tuple(dict.fromkeys((*loaded.used_variables_in_sinks, *loaded.config.secrets)))
-    values = list(secret_values(environ, names))
-    for one in built:
-        values += sorted(one.notes.secrets)
-    for sink in loaded.config.sinks:
-        values += _written_secrets(sink.options)
-    return names, tuple(dict.fromkeys(value for value in values if is_maskable(value)))
-
-
-def _written_secrets(options: Any, name: str = "") -> Iterator[str]:
-    """Texts under keys that name a secret; a key that ends with `_env` holds only the name of a variable."""
-    if isinstance(options, str):
-        if is_secret_name(name) and not name.endswith(("_env", "_file", "_path")):
-            yield options
-    elif isinstance(options, Mapping):
-        for key, value in options.items():
-            yield from _written_secrets(value, key)
-    elif isinstance(options, list):
-        for value in options:
-            yield from _written_secrets(value, name)
-
-
-def _secrets_in_names(
-    loaded: Loaded,
-    session: str,
-    drafts: Iterable[Draft],
-    secrets: Sequence[str],
-    environ: Mapping[str, str],
-) -> Iterator[Problem]:
-    """Names of the session, of cases and of data set-ups that contain a secret; its value is never shown."""
-    origins: dict[str, str] = dict.fromkeys(secrets, "a secret")
-    for secret in secrets:
-        variables = [name for name, value in environ.items() if value.strip() == secret.strip()]
-        if variables:
-            origins[secret] = f"the secret in the environment variable {variables[0]}"
-
-    def find(name: str) -> str | None:
-        return next((f"contains {origin}" for secret, origin in origins.items() if secret in name), None)
-
-    if found := find(session):
-        message = f"the name of the session {found}; {_NAME_ADVICE}"
-        yield Problem(file="", line=0, path="", message=message)
-    for i, setup in enumerate(loaded.config.data_setups):
-        if found := find(setup.name):
-            yield loaded.problem(("data_setups", i, "name"), f"the name {found}; {_NAME_ADVICE}")
-    reported: set[int] = set()
-    for draft in drafts:
-        if draft.position not in reported and (found := find(draft.name)):
-            reported.add(draft.position)
-            key = "name" if find(draft.entry) else "matrix"
-            what = "the name" if key == "name" else "a value of the matrix, part of the case's name,"
-            yield loaded.problem(("entries", draft.position, key), f"{what} {found}; {_NAME_ADVICE}")
 
 
 def _make_settings(
@@ -196,6 +142,8 @@ def _make_settings(
         gpu_stats_interval_s=recorder.interval_s if recorder.active else 0,
         pool=PoolSettings(**config.pool.model_dump(exclude={"type"})) if config.pool else None,
         config_files=tuple(normalise(str(path)) for path in expansion.loaded.files),
+        capture_env=tuple(config.capture_env),
+        private=config.private,
         errors=tuple(dict.fromkeys(str(error) for error in errors)),
     )
 
@@ -222,14 +170,13 @@ def plan_errors(plan: Plan) -> tuple[str, ...]:
     return plan.settings.errors
 
 
-def plan_json(plan: Plan, redactor: Redactor) -> dict[str, Any]:
-    """The plan as `paceline plan --json` prints it, without secrets."""
-    masked = mask_plan(plan, redactor)
+def plan_json(masked: Plan) -> dict[str, Any]:
+    """A masked plan as `paceline plan --json` prints it."""
     return {
         "session": masked.session,
         "directory": str(masked.directory),
-        "setups": [_case_json(case, masked.directory, redactor) for case in masked.setups],
-        "cases": [_case_json(case, masked.directory, redactor) for case in masked.cases],
+        "setups": [_case_json(case, masked.directory) for case in masked.setups],
+        "cases": [_case_json(case, masked.directory) for case in masked.cases],
         "sinks": [
             {
                 "name": sink.name,
@@ -245,16 +192,16 @@ def plan_json(plan: Plan, redactor: Redactor) -> dict[str, Any]:
     }
 
 
-def _case_json(case: Case, directory: Path, redactor: Redactor) -> dict[str, Any]:
-    """A masked case; its texts are masked again with the directory put in, of which a secret may be a part."""
+def _case_json(case: Case, directory: Path) -> dict[str, Any]:
+    """A masked case with the directory put in, which stays as it is: it is found by its name."""
     run_dir = entry_path(directory, case)
     return {
         "name": case.name,
         "key": case.key,
         "params": dict(case.params),
-        "argv": [redactor.text(case.at(word, run_dir)) for word in case.argv],
+        "argv": [case.at(word, run_dir) for word in case.argv],
         "env": sorted(case.env),
-        "cwd": redactor.text(case.at(case.cwd, run_dir)) if case.cwd else None,
+        "cwd": case.at(case.cwd, run_dir) if case.cwd else None,
         "timeout_s": case.timeout_s,
         "resources": {
             "cpus": case.resources.cpus,
@@ -270,5 +217,7 @@ def _case_json(case: Case, directory: Path, redactor: Redactor) -> dict[str, Any
         "tags": list(case.tags),
         "needs": list(case.needs),
         "fingerprint": case.fingerprint,
+        "formula": case.formula,
+        "former_fingerprint": case.former_fingerprint,
         "blocked": case.blocked,
     }

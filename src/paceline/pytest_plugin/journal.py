@@ -16,11 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from paceline.errors import PacelineError
-from paceline.history.urls import parse_target, without_password
+from paceline.history.urls import parse_target
 from paceline.model import Case, Record, Status
 from paceline.pytest_plugin.recording import names_of
 from paceline.record.codec import dump, from_json
 from paceline.record.files import JsonLines, lock_file, read_lines
+from paceline.record.redact import mask_urls
 
 FORMAT = "paceline pytest journal"
 SUFFIX = ".jsonl"
@@ -82,7 +83,7 @@ def shown(database: str) -> str:
     try:
         return str(parse_target(database))
     except PacelineError:
-        return without_password(database)
+        return str(mask_urls(database))
 
 
 def _bases(database: str, directory: Path) -> Iterator[Path]:

@@ -124,12 +124,13 @@ class NewerSchema(PacelineError):
 
 
 KEPT_FIELDS: Mapping[type, tuple[str, ...]] = {
-    Case: ("name", "key", "params", "variant", "version", "fingerprint", "entry", "kind", "tags"),
+    Case: ("name", "key", "params", "variant", "version", "fingerprint", "formula", "entry", "kind", "tags"),
 }
 """Of these types files hold some fields only, in this order; what else a case has is in the plan."""
-LEFT_OUT_WHEN_EMPTY: Mapping[type, frozenset[str]] = {
-    Record: frozenset({"details"}),
-    Check: frozenset({"reason"}),
+LEFT_OUT_WHEN_DEFAULT: Mapping[type, Mapping[str, Any]] = {
+    Record: {"details": {}},
+    Check: {"reason": ""},
+    Case: {"formula": 1},
 }
 _WHERE_MISSING: Mapping[type, Mapping[str, Any]] = {
     Record: {"session": "", "attempt": 1},
@@ -157,14 +158,16 @@ def encode(value: Any) -> dict[str, Any]:
 
 
 def _make_encoder(kind: Any) -> _Convert:
-    skipped = LEFT_OUT_WHEN_EMPTY.get(kind, frozenset())
-    fields = [(name, _encoding(hint), name in skipped) for name, hint in field_hints(kind).items()]
+    skipped = LEFT_OUT_WHEN_DEFAULT.get(kind, {})
+    fields = [
+        (name, _encoding(hint), skipped.get(name, _REQUIRED)) for name, hint in field_hints(kind).items()
+    ]
 
     def encode_fields(value: Any) -> dict[str, Any]:
         written = {}
-        for name, convert, is_skipped in fields:
+        for name, convert, default in fields:
             item = getattr(value, name)
-            if item or not is_skipped:
+            if default is _REQUIRED or item != default:
                 written[name] = convert(item) if convert else item
         return written
 

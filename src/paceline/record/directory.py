@@ -35,9 +35,15 @@ class SessionDir:
     """
 
     def __init__(
-        self, path: Path, artifacts_dir: Path | None = None, redactor: Redactor | None = None
+        self,
+        path: Path,
+        artifacts_dir: Path | None = None,
+        redactor: Redactor | None = None,
+        *,
+        private: bool = False,
     ) -> None:
         self.path = path
+        self._private = private
         self._artifacts = artifacts_dir
         self._redactor = redactor or Redactor()
         self._lock = SessionLock(path)
@@ -46,7 +52,7 @@ class SessionDir:
     @classmethod
     def create(cls, plan: Plan, redactor: Redactor | None = None) -> Self:
         """A new directory for a plan."""
-        directory = cls(plan.directory, plan.artifacts_dir, redactor)
+        directory = cls(plan.directory, plan.artifacts_dir, redactor, private=plan.settings.private)
         directory.make()
         return directory
 
@@ -63,7 +69,7 @@ class SessionDir:
         layout.check_session_name(path.name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.mkdir()
+            path.mkdir(0o700 if self._private else 0o777)
             below.write(path, layout.LOCK, b"", durable=False)  # By it a directory is known as a session.
         except FileExistsError:
             if not path.is_dir():
@@ -83,7 +89,11 @@ class SessionDir:
             )
 
     def lock(self) -> None:
-        """Keep other runners out of this session for as long as this process lives."""
+        """Keep other runners out of this session for as long as this process lives, and others if it is private."""
+        artifacts = self._artifacts / self.path.name if self._artifacts else None
+        for path in filter(None, (self.path, artifacts)) if self._private else ():
+            path.mkdir(0o700, parents=True, exist_ok=True)
+            path.chmod(0o700)
         if self._lock.take():
             below.remove_temporary_files(self.path)
 
@@ -334,6 +344,6 @@ def restore_links(session_dir: Path, entry: str) -> None:
 
 def is_kept(record: Record | None, case: Case, *, rerun_failed: bool) -> bool:
     """Whether a case finished with the same fingerprint, and passed if failures are to be run again."""
-    if record is None or record.case.fingerprint != case.fingerprint:
+    if record is None or not case.is_same_work(record.case):
         return False
     return record.status.ok or (record.status.finished and not rerun_failed)

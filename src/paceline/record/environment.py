@@ -1,12 +1,13 @@
 """Where a session ran. A fact that cannot be read is simply absent; nothing here ever fails a run."""
 
+import fnmatch
 import math
 import os
 import platform
 import re
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +17,25 @@ from paceline.model import Settings
 from paceline.record.codec import digest
 from paceline.record.events import utc_now
 from paceline.record.packages import conda_explicit, describe_python
-from paceline.record.redact import MASK, Redactor, is_secret_name
+from paceline.record.redact import MASK, TAKEN_OUT, Redactor, is_secret_name, mask_urls
 from paceline.record.repository import find_top, git_of_suite, git_state
 
 _GIB = 1 << 30
+# The variables that decide how fast programs run and what they give. All others stay where they are.
+_DECISIVE = """
+OMP_* KMP_* GOMP_* OMPI_* MKL_* OPENBLAS_* GOTO_* BLIS_* VECLIB_* NUMEXPR_* NUMBA_* POLARS_* DUCKDB_* ARROW_* DASK_*
+RAY_* SLURM_* UCX_* NCCL_* CUDA_* CUDNN_* CUBLAS_* CUDF_* NVIDIA_* ROCR_* HIP_* HSA_* GPU_* TORCH* PYTORCH_*
+TRITON_* VLLM_* TF_* XLA_* JAX_* HF_* TRANSFORMERS_* TOKENIZERS_* MALLOC_* GLIBC_* LD_PRELOAD LD_LIBRARY_PATH
+LD_BIND_NOW PYTHON* JAVA_HOME JVM_* GOMAXPROCS GOGC GOMEMLIMIT LANG LANGUAGE LC_* TZ CONDA_DEFAULT_ENV VIRTUAL_ENV
+""".split()  # noqa: SIM905 - else a line for each name
+# Those that name a CI's server, repository, run and ref: a session's link and branch come from them.
+_CI = """
+CI GITHUB_ACTIONS GITHUB_SERVER_URL GITHUB_REPOSITORY GITHUB_RUN_* GITHUB_WORKFLOW GITHUB_JOB GITHUB_REF
+GITHUB_REF_NAME GITHUB_HEAD_REF GITHUB_BASE_REF GITHUB_SHA GITHUB_EVENT_NAME CI_SERVER_URL CI_PROJECT_PATH
+CI_PROJECT_URL CI_PIPELINE_* CI_JOB_ID CI_JOB_NAME CI_JOB_URL CI_COMMIT_SHA CI_COMMIT_REF_NAME CI_COMMIT_BRANCH
+CI_COMMIT_TAG BUILD_URL BUILD_NUMBER JOB_NAME BRANCH_NAME GIT_BRANCH GIT_COMMIT BUILDKITE_BUILD_* BUILDKITE_BRANCH
+BUILDKITE_COMMIT CIRCLE_BUILD_* CIRCLE_BRANCH CIRCLE_SHA1
+""".split()  # noqa: SIM905 - else a line for each name
 # True of one moment or one session only: two sessions on an unchanged machine share an environment id.
 MOMENTARY = frozenset(
     {
@@ -67,7 +83,7 @@ def capture(
     environ = os.environ if environ is None else environ
     redactor, settings = redactor or Redactor(), settings or Settings()
     interpreter = describe_python(python)
-    packages = tuple(redactor.text(line) for line in interpreter.pop("packages", ()))
+    packages = tuple(redactor.text(mask_urls(line)) for line in interpreter.pop("packages", ()))
     where = cwd or _attempt(Path.cwd) or Path("/")
     uname = os.uname()
     facts = {
@@ -85,11 +101,9 @@ def capture(
         **_repositories(where, config_files[0].parent if config_files else None),
         "load": _attempt(lambda: [round(value, 2) for value in os.getloadavg()]),
         "disk_free_bytes": _attempt(lambda: shutil.disk_usage(where).free),
-        "variables": {
-            name: MASK if name in secret_names or is_secret_name(name) else value
-            for name, value in sorted(environ.items())
-        },
-        "command_line": list(sys.argv if command_line is None else command_line),
+        "capture_env": list(settings.capture_env),
+        "variables": captured_variables(environ, settings.capture_env, secret_names),
+        "command_line": mask_urls(list(sys.argv if command_line is None else command_line)),
         "run_reason": settings.run_reason,
         "viewer_url": settings.viewer_url,
     }
@@ -107,6 +121,33 @@ def capture(
         packages=packages,
         conda_explicit=conda and redactor.text(conda),
     )
+
+
+def captured_variables(
+    environ: Mapping[str, Any], asked: Iterable[str] = (), secret_names: Collection[str] = ()
+) -> dict[str, Any]:
+    """The variables of the allow-list and those that a suite asked for, `*` for any letters, without secrets."""
+    patterns = "|".join(map(fnmatch.translate, (*_DECISIVE, *_CI, *asked)))
+    allowed = re.compile(patterns).match
+
+    def shown(name: str, value: Any) -> Any:
+        is_secret = name in secret_names or (
+            is_secret_name(name) and f"{TAKEN_OUT}{name}" not in secret_names
+        )
+        return MASK if is_secret else mask_urls(value)
+
+    return {name: shown(name, value) for name, value in sorted(environ.items()) if allowed(name)}
+
+
+def without_others(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The data of an `environment.json`, which older versions wrote with all variables, with the allowed ones only."""
+    known: dict[str, Any] = mask_urls({name: fact for name, fact in data.items() if name != "variables"})
+    variables, asked = data.get("variables"), data.get("capture_env")
+    if isinstance(variables, dict):
+        names = [str(name) for name in asked] if isinstance(asked, list) else []
+        # Of what was asked for by its name, secrets were masked when it was written.
+        known["variables"] = captured_variables(variables, names, [f"{TAKEN_OUT}{name}" for name in names])
+    return known
 
 
 def _comparable(data: Mapping[str, Any]) -> dict[str, Any]:

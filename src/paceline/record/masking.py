@@ -24,7 +24,7 @@ from paceline.model import (
 )
 from paceline.record import layout
 from paceline.record.packages import CONDA
-from paceline.record.redact import MIN_SECRET_LENGTH, Redactor
+from paceline.record.redact import MIN_SECRET_LENGTH, Redactor, mask_urls
 
 OWN_METRICS = frozenset(
     {
@@ -165,7 +165,7 @@ def _task(value: Any, redactor: Redactor) -> Any:
 
 
 def _metric_name(name: str, redactor: Redactor) -> str:
-    return name if name in OWN_METRICS else redactor.text(name)
+    return name if name in OWN_METRICS else redactor.name(name)
 
 
 def _measurement(measurement: Measurement, redactor: Redactor) -> Measurement:
@@ -200,7 +200,7 @@ def _requirement(requirement: Requirement, redactor: Redactor) -> Requirement:
 def _sink(sink: SinkSpec, redactor: Redactor) -> SinkSpec:
     return replace(
         sink,
-        options=_inside(sink.options, redactor),
+        options=_inside(mask_urls(sink.options), redactor),
         blocked=sink.blocked and redactor.text(sink.blocked),
     )
 

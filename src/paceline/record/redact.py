@@ -1,18 +1,43 @@
-"""Secrets are kept by name; their values are masked in everything that is written or shown."""
+"""What a secret is; secrets are kept by name, and their values masked in everything that is written or shown.
 
+Secret is a variable by its name (`is_secret_name`) or because the suite marks it, and the credentials in any URL. Sinks
+ask `secret_values_in` for what is written out in their options.
+"""
+
+import hashlib
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote, unquote_plus
 
 MASK = "***"
-SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "WEBHOOK", "CREDENTIAL")
 MIN_SECRET_LENGTH = 4
+"""Of what a suite marks as secret; what is only found to be one has at least twice as many characters."""
 NEVER_SECRET = frozenset({"true", "false", "null", "none", "yes", "no"})
+TAKEN_OUT = "!"
+"""Stands before a name, among the names that a suite marks, that `not_secrets` has taken out."""
+
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_SECRET_PARTS = frozenset(
+    {
+        *("TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PASS", "PAT", "DSN", "JWT", "WEBHOOK"),
+        *("AUTH", "OAUTH", "AUTHORIZATION", "CREDENTIAL", "CREDENTIALS", "APIKEY"),
+    }
+)
+_SECRET_PAIRS = ("_API_KEY_", "_ACCESS_KEY_", "_PRIVATE_KEY_", "_SECRET_KEY_", "_CONNECTION_STRING_")
+_SECRET_ENDINGS = frozenset({"KEY", "PWD"})  # as the last of several parts: `PWD` itself is a directory
+_WHERE_IT_IS = frozenset({"FILE", "PATH", "DIR", "ENV", "SOCK", "MODE"})
+_SECRET_PARAMETERS = frozenset({"key", "sig", "signature"})
+_PLAIN_HEADERS = frozenset({"accept", "content-type", "user-agent"})
+_NUMBER = re.compile(r"[+-]?[0-9][0-9.,_]*(?:[eE][+-]?[0-9]+)?")
+_SHORTEST_FOUND, _LONGEST_WORD = 2 * MIN_SECRET_LENGTH, 11
+_USER_INFO = re.compile(r"(?<=://)([^/?#\s:]*)(:?)([^/?#\s]*)@")
+_PARAMETER = re.compile(r"(?:(?<=[?&;\s])|^)([\w.-]+)=([^&;#\s]+)")
+_AFTER_HOST = re.compile(r"[A-Za-z][\w+.-]*://[^/?#\s]*/?(\S*)")
 
 _MASK_BYTES = MASK.encode()
 _SCALARS = (str, int, float, type(None))
@@ -23,26 +48,121 @@ _PERCENT = re.compile("%[0-9A-F]{2}")
 _SAFE_RUN = re.compile(r"[A-Za-z0-9_.~-]+")
 
 
+@lru_cache(_REMEMBERED_TEXTS)
 def is_secret_name(name: str) -> bool:
-    """Whether a variable of this name holds a secret."""
-    upper = name.upper()
-    return any(word in upper for word in SECRET_WORDS)
+    """Whether a variable or option of this name holds a secret, by whole parts of the name.
+
+    `MAX_TOKENS` does not, `PWD` does not, and `TOKEN_FILE` only says where one is.
+    """
+    parts = [part.upper() for part in _PART.findall(name)]
+    if not parts or parts[-1] in _WHERE_IT_IS:
+        return False
+    joined = f"_{'_'.join(parts)}_"
+    return (
+        not _SECRET_PARTS.isdisjoint(parts)
+        or any(pair in joined for pair in _SECRET_PAIRS)
+        or (len(parts) > 1 and parts[-1] in _SECRET_ENDINGS)
+    )
 
 
 def is_maskable(value: str) -> bool:
-    """Whether a value is long and special enough that masking it everywhere does no harm."""
+    """Whether a value that a suite marks is long and special enough to be masked everywhere."""
     return (
         len(value) >= MIN_SECRET_LENGTH and value.lower() not in NEVER_SECRET and bool(value.strip("* \t\n"))
     )
 
 
-def secret_values(environ: Mapping[str, str], extra_names: Iterable[str] = ()) -> tuple[str, ...]:
-    """The values to mask: those of variables with a secret name, and of `extra_names`."""
-    extra = frozenset(extra_names)
-    found = (value for name, value in environ.items() if name in extra or is_secret_name(name))
-    # A value read from a file often ends with a newline that is gone where the value is used.
-    both = (form for value in found for form in (value, value.strip()))
-    return tuple(dict.fromkeys(form for form in both if is_maskable(form)))
+def looks_secret(value: str) -> bool:
+    """Whether a value may be masked without a suite's word: it is long, and neither a number nor an ordinary word."""
+    text = value.strip()
+    is_word = text.isalpha() and len(text) <= _LONGEST_WORD
+    return len(text) >= _SHORTEST_FOUND and not is_word and not _NUMBER.fullmatch(text) and is_maskable(text)
+
+
+def secrets_of(name: str, value: str, names: Collection[str] = ()) -> Iterator[str]:
+    """The secrets in a variable; `names` are those that a suite marks, with `TAKEN_OUT` before those it takes out."""
+    if f"{TAKEN_OUT}{name}" in names:
+        return
+    if name in names:
+        # A value read from a file often ends with a newline that is gone where the value is used.
+        yield from filter(is_maskable, (value, value.strip()))
+    elif is_secret_name(name):
+        yield from _whole_secret(value)
+    yield from credentials_in(value)
+
+
+def secret_values(environ: Mapping[str, str], names: Iterable[str] = ()) -> tuple[str, ...]:
+    """The values to mask: the secrets of all variables, by the rules of `secrets_of`."""
+    known = frozenset(names)
+    found = (secret for name, value in environ.items() for secret in secrets_of(name, value, known))
+    return tuple(dict.fromkeys(found))
+
+
+def secret_values_in(options: Any, kind: str = "") -> tuple[str, ...]:
+    """The secrets that are written out in the options of a sink of this type.
+
+    These are texts under keys with a secret's name, all values of `headers`, the path of a webhook's URL, and the
+    credentials in any URL.
+    """
+    return tuple(dict.fromkeys(_written_secrets(options, (kind,))))
+
+
+def credentials_in(text: str) -> Iterator[str]:
+    """The password in a URL, or the token in its place, and parameters such as `password=`, decoded and as written."""
+    if "@" in text:
+        for user, colon, password in _USER_INFO.findall(text):
+            is_token = not colon or password in ("", "x-oauth-basic")
+            secret = user if is_token else password
+            yield from filter(looks_secret, (unquote(secret), secret))
+    if "=" in text:
+        for name, value in _PARAMETER.findall(text):
+            if is_secret_name(name) or ("://" in text and name.lower() in _SECRET_PARAMETERS):
+                yield from filter(looks_secret, (unquote_plus(value), value))
+
+
+def mask_urls(value: Any) -> Any:
+    """Nested data with the credentials in its URLs masked, however short they are."""
+    if isinstance(value, str):
+        if "://" not in value:
+            return value
+        return _PARAMETER.sub(_mask_parameter, _USER_INFO.sub(_mask_user_info, value))
+    if isinstance(value, Mapping):
+        return {key: mask_urls(item) for key, item in value.items()}
+    return [mask_urls(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _mask_user_info(match: re.Match[str]) -> str:
+    user, colon, password = match.groups()
+    if not colon:
+        return f"{MASK}@" if looks_secret(user) else match[0]
+    return f"{MASK if password in ('', 'x-oauth-basic') and user else user}:{MASK}@"
+
+
+def _mask_parameter(match: re.Match[str]) -> str:
+    is_secret = match[1].lower() in _SECRET_PARAMETERS or is_secret_name(match[1])
+    return f"{match[1]}={MASK}" if is_secret else match[0]
+
+
+def _whole_secret(value: str) -> Iterator[str]:
+    """A value as a secret; of a URL, such as a webhook's, that is what follows the host, and each part of it."""
+    url = _AFTER_HOST.fullmatch(value.strip())
+    yield from filter(looks_secret, (url[1], *url[1].split("/")) if url else (value, value.strip()))
+
+
+def _written_secrets(value: Any, above: tuple[str, ...]) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _written_secrets(item, (*above, str(key)))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _written_secrets(item, above)
+    elif isinstance(value, str):
+        if "headers" in above:
+            words = () if above[-1].lower() in _PLAIN_HEADERS else (value, *value.split())
+            yield from filter(looks_secret, words)
+        elif is_secret_name(above[-1]) or ("://" in value and any("webhook" in key.lower() for key in above)):
+            yield from _whole_secret(value)
+        yield from credentials_in(value)
 
 
 class Redactor:
@@ -64,6 +184,13 @@ class Redactor:
     def _masked(self, text: str) -> str:
         return _decode(self._masker.mask(_encode(text))) if self._masker.found_in_text(text) else text
 
+    def name(self, name: Any) -> Any:
+        """The name of a metric, or another key, masked such that two names never become one."""
+        if not isinstance(name, str):
+            return self.data(name)
+        masked = self.text(name)
+        return name if masked == name else masked.replace(MASK, f"{MASK}{_mark_of(name)}", 1)
+
     def finds(self, data: bytes) -> bool:
         """Whether a secret is somewhere in these bytes."""
         return self._masker.found_in(data)
@@ -73,7 +200,7 @@ class Redactor:
 
         For data that is a user's throughout: a key of ours can be the value of a secret, too.
         """
-        return self._nested(value, self.data) if self._may_have_secret(value) else value
+        return self._nested(value, self.name) if self._may_have_secret(value) else value
 
     def values(self, value: Any) -> Any:
         """The same with all keys left as they are."""
@@ -206,6 +333,12 @@ class _Masker:
 
     def _is_open(self, ending: bytes) -> bool:
         return any(len(form) > len(ending) and form.startswith(ending) for form in self.forms)
+
+
+@lru_cache(_REMEMBERED_TEXTS)
+def _mark_of(name: str) -> str:
+    """Tells masked names apart; slow to compute, so that no list of guesses can be tried against it."""
+    return hashlib.pbkdf2_hmac("sha256", _encode(name), b"paceline name", 50_000).hex()[:8]
 
 
 def _gather(value: Any, texts: list[str]) -> None:

@@ -196,9 +196,12 @@ class Attempt:
         if refusal is not None:
             return context.blank_record(case, Status.LAUNCH_ERROR, refusal, self._number), ()
         entry_dir = context.directory.prepare(case)
-        command = tuple(context.redactor.text(case.at(word, entry_dir)) for word in case.argv)
+        command = tuple(case.at(word, entry_dir) for word in case.argv)
         context.listener.case_started(
-            case, command, entry_dir, lambda count: self._log.tail(count) if self._log else []
+            case,
+            context.redactor.data(command),
+            entry_dir,
+            lambda count: self._log.tail(count) if self._log else [],
         )
         started, begun = utc_now(), time.monotonic()
         runs: list[Run] = []

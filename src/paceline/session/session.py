@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from paceline.config.explain import resolved_text
 from paceline.config.load import Loaded
 from paceline.errors import SessionError
-from paceline.history.urls import passwords_in
 from paceline.judge.requirements import judge
 from paceline.model import Case, Finding, Plan, Record, Report, Setting, Status
 from paceline.plan import plan_json
@@ -27,7 +26,7 @@ from paceline.record.layout import EVENTS
 from paceline.record.lock import clear_stale, stale_run_ids
 from paceline.record.masking import mask_finding, mask_plan
 from paceline.record.packages import CONDA, PACKAGES
-from paceline.record.redact import Redactor
+from paceline.record.redact import Redactor, credentials_in, mask_urls
 from paceline.record.remote.address import Location
 from paceline.record.remote.session import NameTaken, RemoteCopy, keep_copy
 from paceline.report.files import write_report
@@ -104,7 +103,7 @@ class Session:
         history = loaded.config.history
         enabled = request.history and (history is None or history.enabled)
         self._database = choose_database(request.db, history.url if history else None, enabled=enabled)
-        redactor = Redactor((*plan.secret_values, *passwords_in(self._database)))
+        redactor = Redactor((*plan.secret_values, *credentials_in(request.db or "")))
         environment = capture(
             python=setting.python or sys.executable,
             cwd=Path(setting.repo_dir) if setting.repo_dir else None,
@@ -116,7 +115,7 @@ class Session:
         )
         self.context = Context(
             session=plan.session,
-            directory=SessionDir(plan.directory, plan.artifacts_dir, redactor),
+            directory=SessionDir(plan.directory, plan.artifacts_dir, redactor, private=plan.settings.private),
             redactor=redactor,
             events=EventLog(plan.directory / EVENTS, redactor),
             listener=listener,
@@ -159,8 +158,10 @@ class Session:
     def _write_start(self, environment: Environment) -> None:
         redactor, path = self.context.redactor, self._directory.path
         files: dict[str, bytes] = {
-            "config.yaml": resolved_text(self._loaded, redactor.data).encode(),
-            "plan.json": dump(plan_json(self._plan, redactor), pretty=True),
+            "config.yaml": resolved_text(
+                self._loaded, lambda value: redactor.data(mask_urls(value))
+            ).encode(),
+            "plan.json": dump(plan_json(self._masked), pretty=True),
             "environment.json": dump(environment.data, pretty=True),
             PACKAGES: "".join(f"{line}\n" for line in environment.packages).encode(),
         }

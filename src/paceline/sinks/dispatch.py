@@ -31,7 +31,7 @@ class Dispatcher:
         self._note = note
         self._outbox = Outbox(plan.directory)
         self._deliveries: dict[str, Delivery] = {}
-        self._names = plan.secret_names
+        self._names = (*plan.secret_names, *plan.sink_variables)
         self._post = Post(session_dir=plan.directory, secrets=plan.secret_values, note=note)
         self._next_sayings_s = 0.0
         self._kept_plan: Plan | None = None

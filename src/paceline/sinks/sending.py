@@ -75,7 +75,7 @@ def send(
         found = {
             name: spec for name, spec in _specs(session_dir, fresh or {}) if not sinks or spec.name in sinks
         }
-        values = (*secrets, *secret_values(os.environ))
+        values = (*secrets, *secret_values(os.environ, stored.plan.secret_names))
         post = Post(session_dir=session_dir, secrets=values, note=note)
         before = {
             name: standing(sink_dir(session_dir, name), spec.only, stored) for name, spec in found.items()

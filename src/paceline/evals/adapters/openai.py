@@ -26,9 +26,17 @@ from paceline.evals.interfaces import (
 
 _ARGUMENTS = frozenset({"base_url", "api_key_env", "timeout_s", "extra_body"})
 _DEFAULT_TIMEOUT_S = 600.0
+_LARGEST_ANSWER = 64 << 20
 _TOO_MANY = 429
 _SERVER_FAULT = 500
 _PASSED_ON = ("top_k", "min_p", "repetition_penalty")
+
+
+class _NoRedirects(urllib.request.HTTPRedirectHandler):
+    """The key is for one address only: a server that sends elsewhere has answered with an error."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
 
 
 class OpenAIAdapter:
@@ -141,8 +149,11 @@ class OpenAIAdapter:
         request = urllib.request.Request(f"{self._url}{path}", data, headers, method=method)  # noqa: S310 - checked
         timeout_s = float(self._spec.model_kwargs.get("timeout_s", _DEFAULT_TIMEOUT_S))
         try:
-            with urllib.request.urlopen(request, timeout=timeout_s) as response:  # noqa: S310 - http and https only
-                return json.loads(response.read())
+            with urllib.request.build_opener(_NoRedirects).open(request, timeout=timeout_s) as response:
+                answer = response.read(_LARGEST_ANSWER + 1)
+            if len(answer) > _LARGEST_ANSWER:
+                raise PacelineError(f"{self._url}{path} answered with more than {_LARGEST_ANSWER >> 20} MiB")
+            return json.loads(answer)
         except urllib.error.HTTPError as error:
             raise _refusal(f"{self._url}{path}", error) from error
         except (urllib.error.URLError, http.client.HTTPException, OSError) as error:

@@ -16,7 +16,7 @@ from paceline.experiments.ab.experiment import (
     END,
     Experiment,
     Schedule,
-    fingerprint,
+    fingerprints,
     make_schedule,
     plan_arms,
 )
@@ -26,13 +26,12 @@ from paceline.experiments.ab.spec import ABSpec, read_spec
 from paceline.experiments.builds.cache import default_cache_dir
 from paceline.experiments.journal import FILE, Journal, write_report
 from paceline.experiments.trials import TRIALS
-from paceline.history.urls import passwords_in
 from paceline.model import Plan
 from paceline.plan import find_results_dir, plan_errors
 from paceline.record.codec import dump
 from paceline.record.files import read_lines
 from paceline.record.layout import safe_name
-from paceline.record.redact import Redactor
+from paceline.record.redact import Redactor, credentials_in
 from paceline.session.history import choose_database
 from paceline.session.request import Request, load_config
 
@@ -109,7 +108,7 @@ def run_ab(request: ABRequest, say: Say = lambda line: None) -> Outcome:
     prepared = prepare_ab(request, say)
     directory = _find_directory(request, prepared, say)
     arms = tuple(replace(arm, setting=replace(arm.setting, directory=directory)) for arm in prepared.arms)
-    redactor = Redactor((*prepared.secret_values, *passwords_in(database)))
+    redactor = Redactor((*prepared.secret_values, *credentials_in(database or "")))
     with Journal(directory) as journal:
         experiment = Experiment(prepared.spec, arms, prepared.plans, journal, say=say, notes=prepared.notes)
         result = experiment.run(lambda so_far: _write_results(so_far, directory, redactor))
@@ -124,11 +123,11 @@ def _find_directory(request: ABRequest, prepared: Prepared, say: Say) -> Path:
     if request.out is not None:
         return request.out.absolute()
     results_dir = prepared.arms[0].setting.directory
-    mark = fingerprint(prepared.spec, prepared.arms, prepared.plans)
+    marks = fingerprints(prepared.spec, prepared.arms, prepared.plans)
     prefix = f"ab-{safe_name(prepared.spec.name)}-"
     for path in sorted(results_dir.glob(f"{prefix}*"), reverse=True):
         entries = list(read_lines(path / FILE))
-        begun = any(entry.get("kind") == BEGIN and entry.get("fingerprint") == mark for entry in entries)
+        begun = any(entry.get("kind") == BEGIN and entry.get("fingerprint") in marks for entry in entries)
         if begun and not any(entry.get("kind") == END for entry in entries):
             say(f"goes on with {path}")
             return path

@@ -71,17 +71,23 @@ def plan_arms(arms: Sequence[Arm]) -> dict[str, Plan]:
     return plans
 
 
-def fingerprint(spec: ABSpec, arms: Sequence[Arm], plans: Mapping[str, Plan]) -> str:
-    """A hash of all that decides what is compared; the budget does not, so that it can be raised later."""
-    content = {
-        "arms": {arm.name: [case.fingerprint for case in plans[arm.name].cases] for arm in arms},
+def fingerprints(spec: ABSpec, arms: Sequence[Arm], plans: Mapping[str, Plan]) -> tuple[str, str]:
+    """Hashes of all that decides what is compared, with the fingerprints of today and with the former ones.
+
+    The budget does not decide it, so that it can be raised later.
+    """
+    content: dict[str, Any] = {
         "environments": [arm.setting.venv.key if arm.setting.venv else "" for arm in arms],
         "metrics": dict(spec.metrics),
         "margin": spec.margin,
         "seed": spec.seed,
         "warmup": make_schedule(spec).warmup,
     }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    now = {arm.name: [case.fingerprint for case in plans[arm.name].cases] for arm in arms}
+    former = {arm.name: [case.former_fingerprint for case in plans[arm.name].cases] for arm in arms}
+    written = (json.dumps({**content, "arms": cases}, sort_keys=True) for cases in (now, former))
+    found = [hashlib.sha256(text.encode()).hexdigest() for text in written]
+    return found[0], found[1]
 
 
 class Experiment:
@@ -105,22 +111,22 @@ class Experiment:
         self._say = say
         self._notes = tuple(notes)
         self._schedule = make_schedule(spec)
-        self._prints = {
-            (arm, case.name): case.fingerprint for arm, plan in plans.items() for case in plan.cases
-        }
+        self._cases = {(arm, case.name): case for arm, plan in plans.items() for case in plan.cases}
         self._trials = [_trial(entry) for entry in journal.of(TRIAL)]
-        self._seed = self._begin(fingerprint(spec, arms, plans))
+        self._seed = self._begin(fingerprints(spec, arms, plans))
 
-    def _begin(self, mark: str) -> int:
+    def _begin(self, marks: tuple[str, str]) -> int:
         for entry in self._journal.of(BEGIN):
-            if entry["fingerprint"] != mark:
+            if entry["fingerprint"] not in marks:
                 raise SessionError(
                     f"{self._journal.path.parent} holds another A/B test, or this one before it was changed: "
                     "give another --out"
                 )
             return int(entry["seed"])
         seed = self._spec.seed if self._spec.seed is not None else secrets.randbits(32)
-        self._journal.append(BEGIN, fingerprint=mark, seed=seed, name=self._spec.name, arms=list(self._arms))
+        self._journal.append(
+            BEGIN, fingerprint=marks[0], seed=seed, name=self._spec.name, arms=list(self._arms)
+        )
         return seed
 
     def run(self, on_look: Callable[[ABResult], None] = lambda result: None) -> ABResult:
@@ -169,7 +175,8 @@ class Experiment:
         ran_s = sum(record.timings_s.get("run", 0.0) for record in records)
         seconds = max(time.monotonic() - started, ran_s)
         for record in records:
-            if record.case.fingerprint != self._prints.get((name, record.case.name)):
+            planned = self._cases.get((name, record.case.name))
+            if planned is None or not planned.is_same_work(record.case):
                 raise PacelineError(
                     f"{record.case.name} has changed while the test ran: begin anew, and leave its script alone"
                 )

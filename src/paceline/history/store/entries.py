@@ -141,6 +141,7 @@ def to_case(stored: StoredCase, setting: Mapping[str, Any]) -> Case:
         kind="data_setup" if stored.kind == "data_setup" else "entry",
         params=revive(load(stored.params.encode())) if stored.params else {},
         fingerprint=setting.get("fingerprint", ""),
+        formula=setting.get("formula", 1),
         tags=tuple(setting.get("tags", ())),
     )
 
@@ -243,6 +244,7 @@ def _setting(record: Record) -> str:
         "artifacts": list(record.artifacts),
         "tags": list(record.case.tags),
         "fingerprint": record.case.fingerprint,
+        "formula": record.case.formula if record.case.formula > 1 else None,
         "details": _details(record, lasting=True),
     }
     return _plain_text({name: fact for name, fact in facts.items() if fact})

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from paceline.history.store.entries import UNKNOWN, clean, json_text
-from paceline.record.environment import MOMENTARY
+from paceline.record.environment import MOMENTARY, without_others
 from paceline.record.packages import normal_name
 
 # What is kept is the same for all sessions of an environment; packages have a table of their own.
@@ -31,8 +31,9 @@ def to_stored(environment: Mapping[str, Any]) -> StoredEnvironment:
     """The data of an `environment.json`; anything may be missing in it."""
     if not environment:
         return StoredEnvironment(UNKNOWN, "", "", "", "", None, ())
-    lasting = {name: fact for name, fact in environment.items() if name not in _NOT_KEPT}
-    packages = tuple(sorted(dict(_packages(environment.get("packages", ()))).items()))
+    known = without_others(environment)
+    lasting = {name: fact for name, fact in known.items() if name not in _NOT_KEPT}
+    packages = tuple(sorted(dict(_packages(known.get("packages", ()))).items()))
     ident = _text(environment.get("id")) or _digest([lasting, packages])
     comparable = environment.get("comparable")
     python = environment.get("python")

@@ -6,9 +6,11 @@ from uuid import UUID
 
 from paceline.history.session_info import SessionInfo
 from paceline.history.store.database import Database, Row
-from paceline.history.store.entries import Entry, StoredCase, StoredMetric
+from paceline.history.store.entries import Entry, StoredCase, StoredMetric, json_text
 from paceline.history.store.environments import StoredEnvironment
 from paceline.record.codec import load, revive
+from paceline.record.environment import without_others
+from paceline.record.redact import mask_urls
 
 _SESSION = """
 SELECT ident, name, kind, started_at, revision, branch, commit_time, directory, ci_run_url, tool, meta
@@ -97,19 +99,22 @@ SELECT DISTINCT e.id, e.ident, e.class_id, e.python_version, e.platform, e.hostn
 FROM record r JOIN session s ON s.id = r.session_id JOIN environment e ON e.id = r.environment_id
 WHERE s.ident = ? ORDER BY e.id"""
     rows = database.rows(select, (UUID(session_id).bytes,))
-    return {row[1]: StoredEnvironment._make((*row[1:], _packages(database, row[0]))) for row in rows}
+    return {row[1]: _environment(database, row) for row in rows}
 
 
 def read_environment(database: Database, ident: str) -> StoredEnvironment | None:
     """The environment of that id."""
     select = "SELECT id, ident, class_id, python_version, platform, hostname, data FROM environment WHERE ident = ?"
     rows = database.rows(select, (ident,))
-    return StoredEnvironment._make((*rows[0][1:], _packages(database, rows[0][0]))) if rows else None
+    return _environment(database, rows[0]) if rows else None
 
 
-def _packages(database: Database, environment_id: int) -> tuple[tuple[str, str], ...]:
+def _environment(database: Database, row: Row) -> StoredEnvironment:
+    """Without the variables that older versions stored, which go neither into another database nor onto a page."""
+    number, *told, data = row
     select = "SELECT name, version FROM package WHERE environment_id = ? ORDER BY name"
-    return tuple((name, version) for name, version in database.rows(select, (environment_id,)))
+    packages = tuple((name, mask_urls(version)) for name, version in database.rows(select, (number,)))
+    return StoredEnvironment._make((*told, data and json_text(without_others(load(data.encode()))), packages))
 
 
 def environment_data(environment: StoredEnvironment) -> Mapping[str, Any]:
