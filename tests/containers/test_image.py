@@ -171,7 +171,8 @@ def test_the_image_runs_a_session_as_no_root(builder: Builder, cache: pytest.Cac
     assert {path.stat().st_uid for path in results.rglob("*")} == {10001}
     shown = builder.run(*inside, "paceline", "history", "list", "--db", "/results/h.db").stdout
     assert "word_count" in shown
-    assert builder.run(*inside, "python", "/opt/paceline/healthcheck.py").returncode == 0
+    # Of its own shell: without a namespace for processes, the first one is the machine's, which may have a dashboard.
+    assert builder.run(*inside, "sh", "-c", "python /opt/paceline/healthcheck.py $$").returncode == 0
     # What the user may not do: change the installed program.
     denied = builder.run(*inside, "sh", "-c", "echo > /opt/paceline/healthcheck.py", check=False)
     assert denied.returncode != 0
