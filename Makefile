@@ -77,7 +77,7 @@ test-here: $(DEV) ## Run the tests that need no cluster
 # One at a time and in a process of their own: each cluster takes all cores while it comes up, and Ray leaves threads.
 # Only files that have such tests are read: to import the others takes longer than a cluster takes to start.
 test-clusters: $(DEV) ## Run the tests that start Ray or Dask
-	$(BIN)/python -m pytest -m "ray or dask" $$(grep -lrE 'mark\.(ray|dask)' --include='test_*.py' tests)
+	$(BIN)/python -m pytest -m "ray or dask" $$(grep -lrE 'mark\.(ray|dask)' --include='test_*.py' tests | sort)
 
 lint: $(DEV) ## Check style and types
 	$(BIN)/ruff check .
