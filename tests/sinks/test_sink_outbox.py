@@ -103,7 +103,7 @@ def test_a_refused_record_does_not_hold_up_the_others(tmp_path: Path) -> None:
     assert other.notes == []
 
 
-def test_a_crashed_courier_is_followed_by_another(tmp_path: Path) -> None:
+def test_a_crashed_sender_is_followed_by_another(tmp_path: Path) -> None:
     bench = SinkBench(tmp_path, custom(tmp_path, "DiesOnce"))
     bench.run(make_record("a"), make_record("b"), make_record("c"))
     assert bench.is_waiting is ("close" not in kinds(tmp_path))
@@ -235,7 +235,7 @@ def test_a_disk_that_takes_no_journal_is_no_trouble_of_the_run(tmp_path: Path) -
     (tmp_path / "results" / OUTBOX).write_text("in the way")
     assert bench.run(make_record("a"), make_record("b")) == ("mine",)
     assert bench.notes == [
-        "sinks: their journal cannot be written: File exists; paceline send s finds what is on disk",
+        "sinks: their journal cannot be written: Not a directory; paceline send s finds what is on disk",
         "sink mine: not delivered; 3 of 3 messages wait: paceline send s",
     ]
 
@@ -280,13 +280,14 @@ OLDER_SETTINGS = {
 
 @pytest.mark.parametrize("settings", [OLDER_SETTINGS, {}])
 def test_the_settings_of_older_releases_are_read(tmp_path: Path, settings: dict[str, Any]) -> None:
-    outbox = Outbox(tmp_path / "night")
-    outbox.path.mkdir(parents=True)
-    outbox.keep_plan(Plan(session="night", directory=tmp_path / "night"))
-    data = json.loads((outbox.path / "session.json").read_bytes())
+    night = tmp_path / "night"
+    night.mkdir()
+    Outbox(night).keep_plan(Plan(session="night", directory=night))
+    file = night / ".outbox/session.json"
+    data = json.loads(file.read_bytes())
     data["plan"]["settings"] = settings
-    (outbox.path / "session.json").write_text(json.dumps(data))
-    found = read_plan(outbox.path).plan.settings
+    file.write_text(json.dumps(data))
+    found = read_plan(night).plan.settings
     pool = PoolSettings(
         address="h:1",
         ship="never",

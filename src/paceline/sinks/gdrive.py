@@ -17,7 +17,6 @@ from paceline.record.layout import LOCK, OUTBOX, RESERVE, SENT
 from paceline.sinks import Deadline, Sink, SinkContext, TryLater, Undeliverable
 from paceline.sinks.gdrive_api import UNIT_BYTES, DriveApi, ServiceAccount, received, refuse
 from paceline.sinks.http import Answer, retry_after_s
-from paceline.sinks.ledger import Notebook
 
 SCOPE = "https://www.googleapis.com/auth/drive"
 _MOST_FAULTS = 4
@@ -85,7 +84,7 @@ class DriveSink(Sink):
             )
         account = ServiceAccount(key_text, SCOPE, context, subject=options.subject)
         self._api = DriveApi(account, options.api_url, min(context.timeout_s / 3, 30.0))
-        self._notebook = Notebook(context.state_dir)
+        self._notebook = context.notes
         self._ids: list[str] = []
         self._found: dict[str, dict[str, Any]] = {}
         self._listed: set[str] = set()

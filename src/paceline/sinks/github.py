@@ -17,7 +17,6 @@ from paceline.report.markdown import escape
 from paceline.sinks import Sink, SinkContext, TryLater, Undeliverable
 from paceline.sinks.digest import Change, Digest, make_digest, mark, report_link, words
 from paceline.sinks.http import Answer, request, retry_after_s
-from paceline.sinks.ledger import Notebook
 
 MOST_COMMENT = 65_000
 """A comment's body and a check's summary may have 65,535 characters; counted in bytes we stay below."""
@@ -60,7 +59,7 @@ class GitHubSink(Sink):
 
     def __init__(self, options: GitHubOptions, context: SinkContext) -> None:
         super().__init__(options, context)
-        self._notebook = Notebook(context.state_dir)
+        self._notebook = context.notes
         self._here = self._notebook.get("place") or self._find_place()
 
     def open(self, plan: Plan) -> None:

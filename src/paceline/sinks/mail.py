@@ -16,7 +16,6 @@ from paceline.model import Report
 from paceline.sinks import Sink, SinkContext, TryLater, Undeliverable
 from paceline.sinks.chart import sparkline
 from paceline.sinks.digest import Change, Digest, make_digest, mark, report_link, words
-from paceline.sinks.ledger import Notebook
 
 LARGEST_ATTACHMENT_BYTES = 1 << 20
 _PORTS = {"starttls": 587, "tls": 465, "none": 25}
@@ -73,7 +72,7 @@ class MailSink(Sink):
 
     def __init__(self, options: MailOptions, context: SinkContext) -> None:
         super().__init__(options, context)
-        self._notebook = Notebook(context.state_dir)
+        self._notebook = context.notes
 
     def close(self, report: Report) -> None:
         message_id = self._message_id(self.context.key)

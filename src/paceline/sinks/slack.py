@@ -16,7 +16,6 @@ from paceline.sinks import Deadline, Sink, SinkContext
 from paceline.sinks.chart import draw_png
 from paceline.sinks.digest import Change, make_digest, report_link
 from paceline.sinks.http import post_json
-from paceline.sinks.ledger import Notebook
 from paceline.sinks.slack_api import TOO_LARGE, SlackApi, SlackRefusal
 from paceline.sinks.slack_text import (
     Block,
@@ -93,7 +92,7 @@ class SlackSink(Sink):
 
     def __init__(self, options: SlackOptions, context: SinkContext) -> None:
         super().__init__(options, context)
-        self._notebook = Notebook(context.state_dir)
+        self._notebook = context.notes
         self._wishes: dict[str, Any] = {}
         self._total = 0
         self._shown_at = float("-inf")
