@@ -42,7 +42,7 @@ class Delivery:
 
     def __init__(self, stored: StoredSpec, common: Common, wait_s: float | None = None) -> None:
         if not stored.is_own:  # They name what is imported, and where to send.
-            raise SessionError(f"sink {stored.spec.name}: {FOREIGN}")
+            raise SessionError(f"sink {stored.spec.name} was {FOREIGN}")
         self.spec = stored.spec
         self._stored = stored
         self._common = common

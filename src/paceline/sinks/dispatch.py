@@ -317,6 +317,6 @@ def _worth_trying(
     for name, found in read_specs(session_dir, stored.id, os.environ).items():
         one, now = _as_given(found, given), _standing(session_dir, found, stored)
         if now.waiting and not one.is_own:
-            note(f"session {session_dir.name}: sink {one_line(name)}: {FOREIGN}")
+            note(f"sink {one_line(name)} of session {session_dir.name} was {FOREIGN}")
         elif now.is_worth_trying and not one.spec.blocked and one.spec.type not in failing:
             yield name

@@ -26,7 +26,7 @@ from paceline.record.redact import Redactor, is_maskable, is_secret_name
 from paceline.sinks.outbox import Ledger, sink_dir
 
 SPEC, STATE = "spec.json", "state"
-FOREIGN = "it was written by somebody else (or elsewhere): give its configuration with --config to send to this sink"
+FOREIGN = "written by somebody else (or elsewhere): give its configuration with --config to send it"
 _KEY, _KEY_BYTES = "outbox.key", 32
 _MAX_SPEC_BYTES = 1 << 20
 _SPEC = TypeAdapter(SinkSpec)
