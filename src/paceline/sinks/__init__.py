@@ -139,21 +139,30 @@ class SinkContext:
         places = [(self.session_dir, name), *elsewhere]
         return next(((root, path) for root, path in places if below.is_file(root, path)), None)
 
-    def read_masked(self, name: str, limit: float = LARGEST_UPLOAD_BYTES) -> Iterator[bytes]:
-        """A file of the session with all known secrets masked; nothing, and that is said, of one past the limit."""
+    def read_masked(self, name: str, limit: float = LARGEST_UPLOAD_BYTES) -> Iterator[bytes] | None:
+        """A file of the session, piece by piece, with all known secrets masked.
+
+        None if there is none, or it is larger than the limit, which is said.
+        """
         place = self.find_file(name)
-        if place is None:
-            return
-        with below.open_file(*place) as file:
-            if os.fstat(file.fileno()).st_size > limit:
-                if name not in self._left_out:
-                    self._left_out.add(name)
-                    self.say(f"{name} is larger than {limit / (1 << 20):,.0f} MiB and is left out")
-                return
-            stream = self.redactor().stream()
-            while block := file.read(1 << 20):
+        size = below.status(*place) if place else None
+        if place is None or size is None:
+            return None
+        if size.st_size > limit:
+            if name not in self._left_out:
+                self._left_out.add(name)
+                self.say(f"{name} is left out: it is larger than {limit / (1 << 20):,.0f} MiB")
+            return None
+        return self._masked(*place, size.st_size)
+
+    def _masked(self, root: Path, name: str, size_bytes: int) -> Iterator[bytes]:
+        """What a file held when it was looked at: one that grows does so without end, perhaps."""
+        stream = self.redactor().stream()
+        with below.open_file(root, name) as file:
+            while block := file.read(min(size_bytes, 1 << 20)):
+                size_bytes -= len(block)
                 yield stream.feed(block)
-            yield stream.flush()
+        yield stream.flush()
 
     @property
     def notes(self) -> Notebook:

@@ -188,8 +188,8 @@ class Sender:
         has_ended = self._ends_at_s is None and self._wait(pause_s)
         if self._ends_at_s is None or (has_ended and asked_s is None):
             return has_ended
-        # What a service asks for is kept to also when the session ends meanwhile.
-        if until_s > self._ends_at_s:
+        # What a service asks for is kept to also when the session ends meanwhile, or it is asked another day.
+        if until_s > self._ends_at_s or pause_s > LONGEST_PAUSE_S:
             raise _GivenUp(GAVE_UP)
         self._wait(max(0.0, until_s - monotonic()))
         return has_ended

@@ -278,11 +278,8 @@ class SlackSink(Sink):
         return str(self._notebook.put(key, ts=posted["ts"], channel=posted.get("channel") or channel)["ts"])
 
     def _upload_report(self, api: SlackApi) -> None:
-        try:
-            with (self.context.session_dir / "report.md").open("rb") as file:
-                content = file.read(LARGEST_REPORT_BYTES)
-        except OSError:
-            return
+        parts = self.context.read_masked("report.md")
+        content = b"".join(parts)[:LARGEST_REPORT_BYTES] if parts else b""
         if content:
             name = f"{self.context.session}.md"
             self._upload(api, self._run_key("report"), name, content, title=self.context.session, comment="")
