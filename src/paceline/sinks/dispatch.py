@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
-from types import FrameType, TracebackType
 from typing import Any, Self
 
 from paceline.errors import PacelineError, SessionError
@@ -57,9 +56,7 @@ class Dispatcher:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for delivery in self._deliveries:
             delivery.end()
         self._outbox.close()
@@ -153,13 +150,11 @@ class _Impatience:
             self._before = {number: signal.signal(number, self._show) for number in _ENDING_SIGNALS}
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
-    def _show(self, number: int, frame: FrameType | None) -> None:
+    def _show(self, *_: object) -> None:
         self._is_shown = True
 
 
@@ -209,7 +204,18 @@ def send(
         now = {name: _standing(session_dir, one, plan) for name, one in found.items()}
         if not any(one.waiting for one in now.values()):
             outbox.forget()
-    return [_sent(session_dir.name, one.spec, before[one.spec.name], now[one.spec.name]) for one in wanted]
+    return [
+        Sent(
+            session=session_dir.name,
+            name=one.spec.name,
+            type=one.spec.type,
+            delivered=now[one.spec.name].delivered - before[one.spec.name].delivered,
+            waiting=now[one.spec.name].waiting,
+            required=one.spec.required,
+            fault=(one.spec.blocked or now[one.spec.name].fault) if now[one.spec.name].waiting else "",
+        )
+        for one in wanted
+    ]
 
 
 def _as_given(stored: StoredSpec, given: Sequence[SinkSpec]) -> StoredSpec:
@@ -222,18 +228,6 @@ def _as_given(stored: StoredSpec, given: Sequence[SinkSpec]) -> StoredSpec:
 
 def _standing(session_dir: Path, stored: StoredSpec, plan: StoredPlan) -> Standing:
     return standing(session_dir, stored.spec.name, stored.spec.only, plan)
-
-
-def _sent(session: str, spec: SinkSpec, before: Standing, now: Standing) -> Sent:
-    return Sent(
-        session=session,
-        name=spec.name,
-        type=spec.type,
-        delivered=now.delivered - before.delivered,
-        waiting=now.waiting,
-        required=spec.required,
-        fault=(spec.blocked or now.fault) if now.waiting else "",
-    )
 
 
 @contextmanager

@@ -231,28 +231,24 @@ class CallFilter:
 
     def feed(self, call: Call) -> list[Call]:
         """What a sink is to get now that this call is in the journal."""
+        chosen: list[Call] = []
         if call.kind == "open":
             self._open.append(call)
-            return [] if self._only else self._opened([])
-        if call.kind == "record":
+        elif call.kind == "record":
             self._held.append(call)
             # Findings come after the last record.
-            return [] if REGRESSIONS in self._only else self._opened(self._fitting())
-        return self._closed(call) if call.kind == "close" else []
-
-    def _closed(self, call: Call) -> list[Call]:
-        findings = call.data.get("findings", ())
-        self._worse = frozenset(str(one.get("case")) for one in findings if one.get("verdict") == "worse")
-        records = self._fitting()
-        is_wanted = records or not self._open or self._wants_end(call.data)
-        return self._opened([*records, call]) if is_wanted else []
-
-    def _opened(self, calls: list[Call]) -> list[Call]:
-        """The calls, after the session's opening if that was held back."""
-        if not calls and self._only:
+            chosen = [] if REGRESSIONS in self._only else self._fitting()
+        elif call.kind == "close":
+            findings = call.data.get("findings", ())
+            self._worse = frozenset(str(one.get("case")) for one in findings if one.get("verdict") == "worse")
+            chosen = self._fitting()
+            if chosen or not self._open or self._wants_end(call.data):
+                chosen = [*chosen, call]
+        if call.kind == "start" or (self._only and not chosen):
             return []
+        # The session's opening is held back until there is something else.
         opening, self._open = self._open, []
-        return [*opening, *calls]
+        return [*opening, *chosen]
 
     def _fitting(self) -> list[Call]:
         chosen = [
@@ -266,11 +262,9 @@ class CallFilter:
 
     def _wants_end(self, data: Mapping[str, Any]) -> bool:
         """Whether the session's end alone, without any record that fits, is of interest."""
-        if not self._only:
-            return True
-        if FAILURES in self._only and (data.get("interrupted") or data.get("unfinished")):
-            return True
-        return REGRESSIONS in self._only and bool(self._worse)
+        is_cut_short = bool(data.get("interrupted") or data.get("unfinished"))
+        wanted = {FAILURES: is_cut_short, REGRESSIONS: bool(self._worse)}
+        return not self._only or any(wanted.get(one) for one in self._only)
 
     def _fits(self, one: str, data: Mapping[str, Any]) -> bool:
         name = str(data["case"])

@@ -68,11 +68,7 @@ ORDER = TypeAdapter(Order)
 
 
 class _GivenUp(Exception):
-    """No further call of this sink should be made now."""
-
-    def __init__(self, code: int) -> None:
-        super().__init__(code)
-        self.code = code
+    """No further call of this sink should be made now; with the process's exit code."""
 
 
 class Masks:
@@ -87,8 +83,8 @@ class Masks:
             self._values = (*self._values, value, *value.split())
             self.redactor = Redactor(self._values)
 
-    def text(self, text: str) -> str:
-        return self.redactor.text(text)
+    def one_line(self, text: str) -> str:
+        return one_line(self.redactor.text(text))
 
 
 class Sender:
@@ -127,7 +123,7 @@ class Sender:
                     self._take_news()
                 self._wait(None)
         except _GivenUp as end:
-            return end.code
+            return int(end.args[0])
         finally:
             if self._sink is not None:
                 self._guard("end", self._sink.end)
@@ -158,25 +154,20 @@ class Sender:
             self._ledger.note(key=call.key, fault=why, refused=refused, stuck=stuck)
             if isinstance(fault, PacelineError) or (refused and self._sink is None):
                 raise _GivenUp(OFF)
-            if isinstance(fault, MemoryError):
+            if stuck:
                 raise _GivenUp(NO_MEMORY)
+            is_down = isinstance(fault, TryLater | OSError)
             tries = 0 if isinstance(fault, GoOn) else tries
-            if refused or not self._may_try_again(fault, tries):
-                self._leave(call, fault)
-                return
-            tries = 0 if self._pause(fault, tries) else tries
-
-    def _leave(self, call: Call, fault: BaseException) -> None:
-        """Go on with the next call, unless that would fare no better."""
-        self._left_out += 1
-        is_down = isinstance(fault, TryLater | OSError)
-        self._failed_in_a_row += 0 if isinstance(fault, Undeliverable) else 1
-        if call.kind == "open" or is_down or self._failed_in_a_row >= TRIES:
-            raise _GivenUp(GAVE_UP)
-
-    def _may_try_again(self, fault: BaseException, tries: int) -> bool:
-        is_later = isinstance(fault, TryLater | OSError)
-        return tries < (TRIES if is_later else 2) or (is_later and self._ends_at_s is None)
+            may_try = tries < (TRIES if is_down else 2) or (is_down and self._ends_at_s is None)
+            if not refused and may_try:
+                tries = 0 if self._pause(fault, tries) else tries
+                continue
+            # Go on with the next call, unless that would fare no better.
+            self._left_out += 1
+            self._failed_in_a_row += 0 if refused else 1
+            if call.kind == "open" or is_down or self._failed_in_a_row >= TRIES:
+                raise _GivenUp(GAVE_UP)
+            return
 
     def _pause(self, fault: BaseException, tries: int) -> bool:
         """Wait before the next try; whether the session came to its end meanwhile, which is worth some fresh tries."""
@@ -240,12 +231,12 @@ class Sender:
 
     def _explain(self, call: Call, fault: BaseException) -> str:
         if isinstance(fault, PacelineError):
-            return one_line(self._masks.text(f"off: {fault}"))
+            return self._masks.one_line(f"off: {fault}")
         text = str(fault) or "no reason given"
         kind = "" if isinstance(fault, Undeliverable | TryLater) else f"{type(fault).__name__}: "
         if isinstance(fault, MemoryError):
             kind, text = "", f"it took more than {self._order.spec.memory_bytes >> 20:,} MiB of memory"
-        return one_line(self._masks.text(f"{call.kind} failed: {kind}{text}"))
+        return self._masks.one_line(f"{call.kind} failed: {kind}{text}")
 
     def _wait(self, pause_s: float | None) -> bool:
         """Wait for news, or for a pause to pass; whether the session has just come to its end."""
@@ -277,7 +268,7 @@ class Sender:
             environment=_environment(order.session_dir),
             report_url=plan.settings.viewer_url or "",
             timeout_s=order.spec.timeout_s,
-            say=lambda text: self._ledger.note(say=one_line(self._masks.text(text))),
+            say=lambda text: self._ledger.note(say=self._masks.one_line(text)),
             keep_secret=self._masks.add,
             redactor=lambda: self._masks.redactor,
             artifacts_dir=order.artifacts_dir,
@@ -370,4 +361,4 @@ def _copy(read_end: int, order: Order, masks: Masks) -> None:
             rest = rest[-OUTPUT_LIMIT_BYTES:]
             for line in lines:
                 if file.tell() < OUTPUT_LIMIT_BYTES:
-                    file.write(masks.text(line.decode("utf-8", "replace")).encode() + b"\n")
+                    file.write(masks.redactor.text(line.decode("utf-8", "replace")).encode() + b"\n")
