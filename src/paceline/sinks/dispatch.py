@@ -191,7 +191,7 @@ def send(
 ) -> list[Sent]:
     """Deliver what waits in a session, to sinks that this user has set up there.
 
-    Settings `given` now, by a configuration, stand for those on disk of the same name and type.
+    Settings `given` now, by a configuration, have what the disk does not keep: secrets that are written out there.
     """
     with _taken(session_dir) as outbox:
         plan = read_plan(session_dir)
@@ -219,11 +219,9 @@ def send(
 
 
 def _as_given(stored: StoredSpec, given: Sequence[SinkSpec]) -> StoredSpec:
-    """Settings of ours with today's values in place of what the disk does not keep."""
-    for spec in given:
-        if stored.is_own and (spec.name, spec.type) == (stored.spec.name, stored.spec.type):
-            return replace(stored, spec=spec)
-    return stored
+    """Settings of ours; those of the same sink in a configuration, where the disk does not keep all of them."""
+    same = [spec for spec in given if (spec.name, spec.type) == (stored.spec.name, stored.spec.type)]
+    return replace(stored, spec=same[0]) if same and stored.needs_config else stored
 
 
 def _standing(session_dir: Path, stored: StoredSpec, plan: StoredPlan) -> Standing:
