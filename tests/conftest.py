@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,10 @@ settings.load_profile("paceline")
 
 # The hundreds of commands that tests start would each compile every module anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# The key that signs sinks' settings, and whatever else a user keeps, is not the developer's.
+_state_home = tempfile.TemporaryDirectory(prefix="paceline-tests-")
+os.environ["XDG_STATE_HOME"] = _state_home.name
 
 # A shell that starts the tests in the background has them, and every program they start, ignore Ctrl-C.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

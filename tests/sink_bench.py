@@ -11,8 +11,7 @@ from paceline.record.directory import SessionDir
 from paceline.record.layout import OUTBOX, safe_name
 from paceline.record.masking import mask_plan, mask_record
 from paceline.record.redact import Redactor
-from paceline.sinks.dispatch import Dispatcher
-from paceline.sinks.sending import Sent, send
+from paceline.sinks.dispatch import Dispatcher, Sent, send
 
 STARTED_AT = "2026-01-02T03:04:05.678Z"
 

@@ -1,4 +1,7 @@
-"""Messages that an older version left waiting for a receiver that was away: each arrives once, as it was."""
+"""Messages that an older version left waiting for a receiver that was away: each arrives once, as it was.
+
+That version did not sign the settings of sinks, so who wrote them is not known: they are given again, by --config.
+"""
 
 import hashlib
 import hmac
@@ -14,6 +17,7 @@ from workplace import Workplace
 
 KNOWN = json.loads((WRITTEN / "outbox.json").read_text())
 SECRET, TOKEN = "hook-secret-4711", "hook-token-4711"
+GIVEN = ("--config", "paceline.yaml")
 
 
 @pytest.fixture
@@ -52,7 +56,7 @@ def waiting(session: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("session", ["away", "half"])
 def test_what_waits_is_delivered_once(place: Workplace, receiver: HookServer, session: str) -> None:
-    done = place.run("send", session, "--json")
+    done = place.run("send", session, *GIVEN, "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert json.loads(done.stdout) == [one for one in KNOWN["told"] if one["session"] == session]
     assert difference(waiting(session), in_order([told(one) for one in receiver.posted])) == ""
@@ -65,7 +69,7 @@ def test_what_waits_is_delivered_once(place: Workplace, receiver: HookServer, se
 def test_all_sessions_are_served_and_marked_as_done(place: Workplace, receiver: HookServer) -> None:
     marks = place.path / "results/.outbox"
     assert {path.name for path in marks.iterdir()} == {"away", "half"}
-    done = place.run("send", "--json")
+    done = place.run("send", *GIVEN, "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     assert difference(KNOWN["told"], json.loads(done.stdout)) == ""
     everything = in_order([told(one) for one in receiver.posted])
@@ -76,7 +80,7 @@ def test_all_sessions_are_served_and_marked_as_done(place: Workplace, receiver: 
 
 
 def test_messages_are_signed_with_the_secret_of_now(place: Workplace, receiver: HookServer) -> None:
-    assert place.run("send", "away").returncode == 0
+    assert place.run("send", "away", *GIVEN).returncode == 0
     signed = [one for one in receiver.posted if one.path == "/hook"]
     assert len(signed) == 6
     for one in signed:
@@ -86,16 +90,24 @@ def test_messages_are_signed_with_the_secret_of_now(place: Workplace, receiver: 
 
 def test_a_receiver_that_is_still_away_costs_nothing(place: Workplace, receiver: HookServer) -> None:
     receiver.answers[:] = [(503, {"Retry-After": "0"})] * 1000
-    done = place.run("send", "half")
+    done = place.run("send", "half", *GIVEN)
     assert done.returncode == 1 and receiver.posted == []
     receiver.answers.clear()
     assert place.run("send", "half").returncode == 0
     assert difference(waiting("half"), in_order([told(one) for one in receiver.posted])) == ""
 
 
-def test_the_next_session_delivers_it_too(place: Workplace, receiver: HookServer) -> None:
-    done = place.run("run", "--session-name", "next", "--no-history")
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert place.run("send").returncode == 0  # What a busy machine did not come to.
+def test_without_a_configuration_it_waits_and_that_is_said(place: Workplace, receiver: HookServer) -> None:
+    done = place.run("send", "half")
+    assert done.returncode == 1
+    assert (
+        done.stdout.count("(written by somebody else (or elsewhere): give its configuration with --config")
+        == 2
+    )
+    ran = place.run("run", "--session-name", "next", "--no-history")
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert "sink hook of session away was written by somebody else (or elsewhere)" in ran.stdout
+    assert {one.json["session"] for one in receiver.posted} == {"next"}
+    assert place.run("send", *GIVEN).returncode == 0
     old = in_order([told(one) for one in receiver.posted if one.json["session"] != "next"])
     assert difference(in_order(KNOWN["waiting"]), old) == ""

@@ -165,3 +165,20 @@ def test_what_a_killed_writer_left_is_removed(root: Path) -> None:
     (root / f".tmp-{below.RUNNER}-1-0").touch()
     below.remove_temporary_files(root)
     assert below.names(root) == ["a"]
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077])
+def test_a_private_directory_is_its_owners_alone(tmp_path: Path, umask: int) -> None:
+    (tmp_path / "there").mkdir(mode=0o755)
+    before = os.umask(umask)
+    try:
+        for name in ("new", "there"):
+            below.make_private_dir(tmp_path, name)
+            assert (tmp_path / name).stat().st_mode & 0o777 == 0o700
+    finally:
+        os.umask(before)
+    (tmp_path / "link").symlink_to(tmp_path / "there")
+    (tmp_path / "there").chmod(0o755)
+    with pytest.raises(below.Refused):
+        below.make_private_dir(tmp_path, "link")
+    assert (tmp_path / "there").stat().st_mode & 0o777 == 0o755

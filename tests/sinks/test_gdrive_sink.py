@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,9 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from fake_drive import PRIVATE_PEM, ROOT, UNIT, FakeDrive, _error
 from loopback import Reply
 from paceline.errors import MissingExtra
+from paceline.record.redact import Redactor
 from paceline.sinks import TryLater, Undeliverable
-from paceline.sinks.gdrive import DriveSink, walk
+from paceline.sinks.gdrive import DriveSink, session_files
 from paceline.sinks.legacy import check_extra
 from service_sessions import build, make_record, make_report, patiently
 
@@ -236,7 +238,7 @@ def test_a_broken_private_key_is_said(drive: FakeDrive, tmp_path: Path) -> None:
         sink.close(REPORT)
 
 
-def test_links_are_followed_only_to_what_is_the_sessions(tmp_path: Path) -> None:
+def test_what_a_link_shows_is_not_uploaded(drive: FakeDrive, tmp_path: Path) -> None:
     night, kept, foreign = tmp_path / "night", tmp_path / "artifacts" / "night", tmp_path / "etc"
     for directory in (night / "sort", kept / "sort" / "logs", foreign):
         directory.mkdir(parents=True)
@@ -249,9 +251,28 @@ def test_links_are_followed_only_to_what_is_the_sessions(tmp_path: Path) -> None
     (night / "sort" / "gone").symlink_to("nowhere")
     (night / "circle").symlink_to(night)
     (kept / "sort" / "logs" / "circle").symlink_to(kept)
-    names = sorted(name for _, name in walk(night, tmp_path / "artifacts" / "night"))
-    assert names == ["sort/logs/out.log"]
-    assert sorted(name for _, name in walk(night)) == []
+    (kept / "sort" / "logs" / "key").symlink_to(foreign / "passwd")
+    os.mkfifo(night / "sort" / "pipe")
+    sink = sink_for(drive, tmp_path)
+    assert session_files(sink.context) == []
+    sink.context.artifacts_dir = tmp_path / "artifacts"
+    # What a session itself says of it may be anybody's word.
+    sink.close(replace(REPORT, plan=replace(REPORT.plan, artifacts_dir=foreign)))
+    assert drive.paths == {"night/sort/logs/out.log": b"ours"}
+
+
+def test_secrets_are_masked_on_the_way_and_what_is_too_large_stays(drive: FakeDrive, tmp_path: Path) -> None:
+    (tmp_path / "night").mkdir()
+    (tmp_path / "night" / "notes.txt").write_bytes(b"x" * (1 << 20) + b"planted-secret-1 end")
+    with (tmp_path / "night" / "large.bin").open("wb") as file:
+        file.truncate((50 << 20) + 1)
+    sink = sink_for(drive, tmp_path)
+    said: list[str] = []
+    sink.context.say = said.append
+    sink.context.redactor = lambda: Redactor(["planted-secret-1"])
+    sink.close(REPORT)
+    assert drive.paths == {"night/notes.txt": b"x" * (1 << 20) + b"*** end"}
+    assert said[0] == "large.bin is left out: it is larger than 50 MiB"
 
 
 def test_chunks_are_whole_units() -> None:

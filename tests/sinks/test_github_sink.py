@@ -19,6 +19,7 @@ from service_sessions import REGRESSION, build, make_plan, make_record, make_rep
 
 TOKEN = "ghs_planted_token_99"
 SHA = "1a2b3c4d" * 5
+LOGIN = "github-actions[bot]"
 
 
 class FakeGitHub(Loopback):
@@ -27,9 +28,14 @@ class FakeGitHub(Loopback):
     def __init__(self) -> None:
         super().__init__(self._serve)
         self.comments: list[dict[str, Any]] = [
-            {"id": number, "body": f"> <!-- paceline report: github -->\ncomment {number}"}
+            {
+                "id": number,
+                "body": f"> <!-- paceline report: github -->\ncomment {number}",
+                "user": {"login": LOGIN},
+            }
             for number in range(120)
         ]
+        self.login: str | None = LOGIN
         self.checks: list[dict[str, Any]] = []
         self.lost: set[str] = set()
         self.refuse: list[Reply] = []
@@ -44,6 +50,10 @@ class FakeGitHub(Loopback):
         if asked.headers["authorization"] != f"Bearer {TOKEN}":
             return Reply(401, b'{"message": "Bad credentials"}')
         assert asked.headers["accept"] == "application/vnd.github+json" and asked.headers["user-agent"]
+        if asked.path == "/graphql":
+            assert asked.method == "POST" and json.loads(asked.body) == {"query": "{viewer{login}}"}
+            known = {"data": {"viewer": {"login": self.login}}} if self.login else {"errors": []}
+            return Reply(200, json.dumps(known).encode())
         path = asked.path.removeprefix("/repos/team/library/")
         data = json.loads(asked.body) if asked.body else {}
         status, answer = self._do(asked, path, data)
@@ -68,7 +78,12 @@ class FakeGitHub(Loopback):
         if len(data["body"]) > 65536:
             return 422, {"message": "body is too long (maximum is 65536 characters)"}
         if method == "POST":
-            comment = {"id": len(self.comments), "html_url": "https://github.example/c", **data}
+            comment = {
+                "id": len(self.comments),
+                "html_url": "https://github.example/c",
+                "user": {"login": LOGIN},
+                **data,
+            }
             self.comments.append(comment)
             return 201, comment
         self.comments[int(path.rpartition("/")[2])].update(data)
@@ -134,6 +149,28 @@ def test_the_next_session_keeps_the_comment_current(github: FakeGitHub, tmp_path
     run_session(second, [make_record()])
     (comment,) = github.ours
     assert "## ✅ night" in comment["body"]
+
+
+@pytest.mark.parametrize("login", [LOGIN, None])
+def test_a_comment_of_somebody_else_is_left_alone(
+    github: FakeGitHub, tmp_path: Path, login: str | None
+) -> None:
+    github.login = login
+    stranger = {"id": 120, "body": "<!-- paceline report: github -->\nhello", "user": {"login": "mallory"}}
+    nobody = {**stranger, "id": 121, "user": None}
+    github.comments += [stranger, nobody]
+    run_session(sink_for(github, tmp_path), [make_record()])
+    assert stranger["body"] == nobody["body"] == "<!-- paceline report: github -->\nhello"
+    assert [comment["id"] for comment in github.ours] == [120, 121, 122]
+    assert "## ✅ night" in github.comments[122]["body"]
+
+
+def test_foreign_text_calls_nobody_and_leads_nowhere() -> None:
+    reason = "cc @team/core, see https://evil.example and www.evil.example, mail me@evil.example"
+    text = digest_markdown(make_digest(make_report([make_record("a@b", Status.FAILED, reason=reason)])), 5000)
+    for active in ("@team", "https://", "www.", "@evil", "a@b"):
+        assert active not in text
+    assert "@\u200bteam/core, see https:\u200b//evil.example and www\u200b.evil.example" in text
 
 
 @pytest.mark.parametrize("method", ["POST", "PATCH", "GET"])

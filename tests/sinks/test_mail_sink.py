@@ -278,3 +278,13 @@ def test_foreign_text_is_no_html(name: str, reason: str) -> None:
         "<li><b>", ""
     )
     assert "<img>" in plain_text(digest)
+
+
+def test_of_foreign_text_no_reader_makes_a_link() -> None:
+    report = make_report(
+        [make_record("a", Status.FAILED, reason="see https://evil.example, www.evil.example")]
+    )
+    digest = make_digest(report, "https://bench.example/night")
+    for text in (plain_text(digest), html_page(digest)):
+        assert "https://evil" not in text and "www." not in text and "evil.example" in text
+        assert "https://bench.example/night" in text

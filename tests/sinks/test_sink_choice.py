@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from paceline.model import Case
-from paceline.sinks.ledger import Choice
-from paceline.sinks.outbox import Call
+from paceline.sinks.outbox import Call, CallFilter
 
 CASES = {
     "good": Case(name="good", entry="good", key="good", tags=("fast",)),
@@ -44,25 +43,25 @@ def journal(**end: Any) -> list[Call]:
 def test_what_fits_is_told_and_nothing_where_nothing_fits(
     only: tuple[str, ...], end: dict[str, Any], expected: list[str]
 ) -> None:
-    choice = Choice(only, CASES.get)
+    choice = CallFilter(only, CASES.get)
     assert [found.key for one in journal(**end) for found in choice.feed(one)] == expected
 
 
 def test_a_session_cut_short_is_a_failure_of_its_own() -> None:
-    choice = Choice(("failures",), CASES.get)
+    choice = CallFilter(("failures",), CASES.get)
     calls = [call("open", "open"), call("record", "good", case="good", status="passed")]
     end = call("close", "close-1", unfinished="the runner was killed")
     assert [found.key for one in [*calls, end] for found in choice.feed(one)] == ["open", "close-1"]
 
 
 def test_a_failure_is_told_at_once() -> None:
-    choice = Choice(("failures",), CASES.get)
+    choice = CallFilter(("failures",), CASES.get)
     fed = [[found.key for found in choice.feed(one)] for one in journal()]
     assert fed == [[], [], [], ["open", "bad[n=1]"], [], ["close-1"]]
 
 
 def test_a_resumed_session_is_closed_again() -> None:
-    choice = Choice(("failures",), CASES.get)
+    choice = CallFilter(("failures",), CASES.get)
     for one in journal():
         choice.feed(one)
     again = call("record", "again", case="slow", status="failed")

@@ -55,6 +55,31 @@ def test_retry_after_may_be_a_date() -> None:
     assert retry_after_s("Wed, 21 Oct 2015 07:28:00 GMT") == 0
 
 
+ABSURD = [
+    "-5",
+    "1e9",
+    "9" * 5000,
+    "inf",
+    "nan",
+    "",
+    "Fri, 31 Dec 9999 23:59:59 -1200",
+    "Mon, 32 Foo 2026",
+    "٣",
+]
+
+
+@pytest.mark.parametrize("text", ABSURD)
+def test_an_absurd_retry_after_is_bounded(text: str) -> None:
+    asked_s = TryLater("later", after_s=retry_after_s(text)).after_s
+    assert asked_s is None or 0 <= asked_s <= 3600
+
+
+@pytest.mark.parametrize("after_s", [-1.0, 1e300, float("inf"), float("nan")])
+def test_an_absurd_pause_of_a_sink_is_bounded(after_s: float) -> None:
+    asked_s = TryLater("later", after_s=after_s).after_s
+    assert asked_s is not None and 0 <= asked_s <= 3600
+
+
 def test_the_signature_is_the_one_others_compute() -> None:
     expected = hmac.new(b"key", b"body", hashlib.sha256).hexdigest()
     assert sign(b"body", "key") == expected

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from paceline.errors import SessionError
 from paceline.model import Finding, Plan, PoolSettings, Settings, Status
 from paceline.record.directory import SessionDir
 from paceline.record.layout import OUTBOX
+from paceline.sinks.dispatch import describe
 from paceline.sinks.outbox import Outbox, read_plan
 from sink_bench import SinkBench, make_case, make_record, spec
 
@@ -53,6 +55,9 @@ class ComesLater(Notes):
         if tries < 2:
             raise TryLater("not yet", after_s=0.01)
         super().record(record)
+
+class Rude(Notes):
+    def record(self, record): raise Undeliverable("no\\x1b]52;c;ZXZpbA==\\x07\\nreally " + "x" * 9000)
 
 class Needy(Notes):
     needs = ("no_such_package", "needy")
@@ -103,7 +108,7 @@ def test_a_refused_record_does_not_hold_up_the_others(tmp_path: Path) -> None:
     assert other.notes == []
 
 
-def test_a_crashed_courier_is_followed_by_another(tmp_path: Path) -> None:
+def test_a_crashed_sender_is_followed_by_another(tmp_path: Path) -> None:
     bench = SinkBench(tmp_path, custom(tmp_path, "DiesOnce"))
     bench.run(make_record("a"), make_record("b"), make_record("c"))
     assert bench.is_waiting is ("close" not in kinds(tmp_path))
@@ -111,6 +116,55 @@ def test_a_crashed_courier_is_followed_by_another(tmp_path: Path) -> None:
         bench.send()
     assert kinds(tmp_path) == ["open", "a", "reopen", "b", "c", "close"]
     assert ["reopen", "a"] in log(tmp_path)
+
+
+def test_what_a_service_answers_is_shown_on_one_line_and_commands_no_terminal(tmp_path: Path) -> None:
+    bench = SinkBench(tmp_path, custom(tmp_path, "Rude"))
+    bench.run(make_record("a"))
+    (note,) = bench.notes
+    assert note.startswith("sink mine: record failed: no")
+    assert note.isprintable() and "]52" not in note and len(note) < 700
+    (sent,) = bench.send()
+    assert describe(sent).isprintable() and "]52" not in describe(sent)
+    # Who made the session made its ledger, too.
+    ledger = bench.sink_dir("mine") / "ledger.jsonl"
+    line = {"key": "record-x", "fault": "\x1b]52;c;ZXZpbA==\x07\n", "say": "\x1b[2J"}
+    ledger.write_text(ledger.read_text() + json.dumps(line) + "\n")
+    (sent,) = bench.send()
+    assert describe(sent).isprintable() and all(note.isprintable() for note in bench.notes)
+
+
+def test_a_sender_that_died_in_a_call_long_ago_is_not_the_one_of_now(tmp_path: Path) -> None:
+    bench = SinkBench(tmp_path, custom(tmp_path, "Notes", wait_s=30.0))
+    bench.run(make_record("a"), finish=False)
+    busy = bench.sink_dir("mine") / "busy"
+    busy.touch()
+    for path in (busy, bench.sink_dir("mine") / "ledger.jsonl"):
+        os.utime(path, (1000, 1000))
+    bench.run(make_record("b"))
+    assert bench.notes == [] and not bench.is_waiting and not busy.exists()
+
+
+@pytest.mark.parametrize("asked", ["-5", "9" * 400, "Fri, 31 Dec 9999 23:59:59 -1200"])
+def test_an_absurd_retry_after_neither_crashes_nor_stalls(tmp_path: Path, asked: str) -> None:
+    with serving() as server:
+        server.answers = [(200, {}), *[(429, {"Retry-After": asked})] * 3]
+        bench = SinkBench(tmp_path, spec("webhook", url=server.url, wait_s=5.0))
+        bench.run(make_record("a"))
+        for note in bench.notes:
+            assert "record failed: 127.0.0.1 answered 429" in note
+        bench.send()
+        server.answers.clear()
+        bench.send()
+        assert [posted.json["event"] for posted in server.posted] == ["open", "record", "close"]
+
+
+def test_a_service_that_always_asks_to_come_at_once_is_not_asked_without_pause(tmp_path: Path) -> None:
+    with serving() as server:
+        server.answers = [(429, {"Retry-After": "0"})] * 100_000
+        bench = SinkBench(tmp_path, spec("webhook", url=server.url, wait_s=5.0))
+        bench.run(make_record("a"), between=lambda: time.sleep(3))
+        assert len(server.answers) > 100_000 - 40
 
 
 def test_what_comes_later_is_waited_for(tmp_path: Path) -> None:
@@ -235,7 +289,7 @@ def test_a_disk_that_takes_no_journal_is_no_trouble_of_the_run(tmp_path: Path) -
     (tmp_path / "results" / OUTBOX).write_text("in the way")
     assert bench.run(make_record("a"), make_record("b")) == ("mine",)
     assert bench.notes == [
-        "sinks: their journal cannot be written: File exists; paceline send s finds what is on disk",
+        "sinks: their journal cannot be written: Not a directory; paceline send s finds what is on disk",
         "sink mine: not delivered; 3 of 3 messages wait: paceline send s",
     ]
 
@@ -280,13 +334,14 @@ OLDER_SETTINGS = {
 
 @pytest.mark.parametrize("settings", [OLDER_SETTINGS, {}])
 def test_the_settings_of_older_releases_are_read(tmp_path: Path, settings: dict[str, Any]) -> None:
-    outbox = Outbox(tmp_path / "night")
-    outbox.path.mkdir(parents=True)
-    outbox.keep_plan(Plan(session="night", directory=tmp_path / "night"))
-    data = json.loads((outbox.path / "session.json").read_bytes())
+    night = tmp_path / "night"
+    night.mkdir()
+    Outbox(night).keep_plan(Plan(session="night", directory=night))
+    file = night / ".outbox/session.json"
+    data = json.loads(file.read_bytes())
     data["plan"]["settings"] = settings
-    (outbox.path / "session.json").write_text(json.dumps(data))
-    found = read_plan(outbox.path).plan.settings
+    file.write_text(json.dumps(data))
+    found = read_plan(night).plan.settings
     pool = PoolSettings(
         address="h:1",
         ship="never",

@@ -1,10 +1,9 @@
 """`paceline send`: what sessions have left waiting for their sinks."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,16 +12,13 @@ from paceline.cli.inputs import masked_errors
 from paceline.cli.output import write, write_json
 from paceline.cli.stored import find_results_place, find_session, results_dir_option
 from paceline.errors import PacelineError, SessionError
-from paceline.model import Plan, SinkSpec
-from paceline.record.layout import OUTBOX
+from paceline.model import Plan
 from paceline.record.masking import mask_plan
 from paceline.record.redact import Redactor
 from paceline.record.remote.address import Location
-from paceline.sinks.outbox import Outbox, read_plan, sink_dir, sink_names
-from paceline.sinks.sending import IncompleteSpec, Sent, keep_spec, read_spec, send
-
-if TYPE_CHECKING:
-    from paceline.sinks.sending import Sent
+from paceline.sinks.dispatch import Sent, describe, send
+from paceline.sinks.outbox import Outbox, read_plan, waiting_sessions
+from paceline.sinks.specs import read_specs, write_spec
 
 EPILOG = """\b
 Examples:
@@ -35,7 +31,8 @@ Examples:
   paceline send monday --json
 
 \b
-Nothing is delivered twice where the service can tell: each message has a key of its own.
+Nothing is delivered twice where the service can tell: each message has a key of its own. Settings of sinks that you did
+not write yourself, on this machine, are not used: such a session, or one that was moved, needs --config.
 """
 
 
@@ -89,7 +86,6 @@ def command(
 def _places(session: str | None, results_dir: Location | None) -> list[Path]:
     """The directories of the sessions asked for, or of all in which something may be waiting."""
     from paceline.record.remote.address import split, working_dir
-    from paceline.sinks.outbox import waiting_sessions
 
     if session is None:
         place = find_results_place(results_dir)
@@ -105,10 +101,8 @@ def _places(session: str | None, results_dir: Location | None) -> list[Path]:
     return [local]
 
 
-def _send(place: Path, sinks: tuple[str, ...], configs: tuple[Path, ...], as_json: bool) -> "list[Sent]":
-    from paceline.cli.send import send_session
+def _send(place: Path, sinks: tuple[str, ...], configs: tuple[Path, ...], as_json: bool) -> list[Sent]:
     from paceline.session.session import remove_leftovers
-    from paceline.sinks.sending import describe
 
     remove_leftovers(place.parent)
     say = (lambda text: click.echo(text, err=True)) if as_json else (lambda text: write(f"{text}\n"))
@@ -127,51 +121,38 @@ def send_session(
     configs: Sequence[Path] = (),
 ) -> list[Sent]:
     """Deliver what waits in a session, also to sinks that only a configuration given now names."""
-    plan = _plan(session_dir, configs) if configs else None
-    if plan is not None:
-        _take_up(session_dir, plan)
-    elif not _is_complete(session_dir):
-        plan = _plan_again(session_dir)
-    fresh: Mapping[str, SinkSpec] = {spec.name: spec for spec in plan.sinks} if plan else {}
-    secrets = plan.secret_values if plan else ()
-    return send(session_dir, say, sinks=sinks, fresh=fresh, secrets=secrets)
+    plan = _plan(session_dir, configs) if configs else _plan_again(session_dir)
+    if plan is not None and configs:
+        _take_up(plan)
+    given = plan.sinks if plan else ()
+    return send(session_dir, say, sinks=sinks, given=given, secrets=plan.secret_values if plan else ())
 
 
 def _plan(session_dir: Path, configs: Sequence[Path]) -> Plan:
     from paceline.session.request import Request, prepare
 
-    return prepare(
-        Request(configs=tuple(configs), session_name=session_dir.name, results_dir=session_dir.parent)
-    )
+    request = Request(configs=tuple(configs), session_name=session_dir.name, results_dir=session_dir.parent)
+    return replace(prepare(request), directory=session_dir)
 
 
-def _take_up(session_dir: Path, plan: Plan) -> None:
-    """Keep the sinks of a configuration with a session; one that had none gets its journal now."""
+def _take_up(plan: Plan) -> None:
+    """Make the sinks of a configuration those of a session; one that had none gets its journal now."""
     redactor = Redactor(plan.secret_values)
-    outbox = Outbox(session_dir)
+    outbox = Outbox(plan.directory)
     if not outbox.exists:
-        outbox.begin(mask_plan(replace(plan, directory=session_dir), redactor))
+        outbox.begin(mask_plan(plan, redactor))
         outbox.close()
+    session_id = read_plan(plan.directory).id
     for spec in plan.sinks:
-        names = (*plan.secret_names, *plan.sink_variables)
-        keep_spec(sink_dir(session_dir, spec.name), spec, os.environ, names, redactor)
-
-
-def _is_complete(session_dir: Path) -> bool:
-    """Whether all sinks can be set up from what is on disk and in the environment."""
-    try:
-        for name in sink_names(session_dir):
-            read_spec(sink_dir(session_dir, name), os.environ)
-    except IncompleteSpec:
-        return False
-    return True
+        write_spec(plan, session_id, spec, redactor, os.environ)
 
 
 def _plan_again(session_dir: Path) -> Plan | None:
-    """The plan of the files that the session was run with, if they are still there and fit."""
+    """The plan of the files that this user ran the session with, if a sink needs them and they still fit."""
     try:
-        files = read_plan(session_dir / OUTBOX).plan.settings.config_files
-        paths = [Path(file) for file in files]
+        stored = read_specs(session_dir, read_plan(session_dir).id, os.environ).values()
+        paths = [Path(file) for one in stored if one.needs_config for file in one.config_files]
+        paths = list(dict.fromkeys(paths))
         return _plan(session_dir, paths) if paths and all(path.is_file() for path in paths) else None
-    except (PacelineError, OSError, ValueError, KeyError):  # then what was stored with it has to do
+    except (PacelineError, OSError, ValueError, KeyError):  # Then what was stored with it has to do.
         return None

@@ -235,6 +235,18 @@ def make_dir(root: Path | str, name: str) -> bool:
     return True
 
 
+def make_private_dir(root: Path | str, name: str) -> None:
+    """Make a directory that only its owner can enter, or make one that is there so; whatever the umask is."""
+    make_dir(root, name)
+    with _parent(root, name) as (parent, last):
+        fd = os.open(last, _DIRECTORY, dir_fd=parent)
+    try:
+        if os.fstat(fd).st_mode & 0o077:
+            os.fchmod(fd, 0o700)
+    finally:
+        os.close(fd)
+
+
 def write(
     root: Path | str,
     name: str,

@@ -26,12 +26,22 @@ def write_atomic(path: Path, data: bytes | Iterable[bytes], *, durable: bool = T
 _NO_LOCKS = frozenset({ENOLCK, EOPNOTSUPP, EBADF})
 
 
-def lock_file(path: Path, *, wait: bool = False, shared: bool = False, optional: bool = False) -> int:
+def lock_file(
+    path: Path,
+    *,
+    root: Path | None = None,
+    wait: bool = False,
+    shared: bool = False,
+    optional: bool = False,
+    mode: int = 0o666,
+) -> int:
     """Lock a file, which is made if need be; the descriptor holds the lock until all its copies are closed.
 
     See `lock_fd`. A shared lock needs no right to write, and a file that is there.
     """
-    fd = below.open_below(path.parent, path.name, os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT)
+    root = root or path.parent
+    flags = os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT
+    fd = below.open_below(root, str(path.relative_to(root)), flags, mode)
     try:
         lock_fd(fd, wait=wait, shared=shared, optional=optional)
     except BaseException:
@@ -188,14 +198,15 @@ def read_lines(path: Path, root: Path | None = None) -> Iterator[dict[str, Any]]
 class Tail:
     """The lines that are added to a file of JSON lines while it is read."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, root: Path | None = None) -> None:
         self._path = path
+        self._root = root or path.parent
         self._position = 0
 
     def read(self) -> list[dict[str, Any]]:
         """Those that are complete and were not read before."""
         try:
-            with below.open_file(self._path.parent, self._path.name) as file:
+            with below.open_file(self._root, str(self._path.relative_to(self._root))) as file:
                 file.seek(self._position)
                 data = file.read()
         except FileNotFoundError:

@@ -8,20 +8,26 @@ hands the key to its service, or looks by it whether the thing is there already.
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from paceline.model import Case, Plan, Record, Report
-from paceline.record.files import write_atomic
+from paceline.record import below
+from paceline.record.files import JsonLines, read_lines
 from paceline.record.layout import entry_path
+from paceline.record.redact import Redactor
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-_STATE = "state.json"
+LARGEST_UPLOAD_BYTES = 50 << 20
+"""Of a file that is masked while it is sent; a larger one stays where it is."""
+
+_LONGEST_ASKED_S = 3600.0
+"""What a service asks for is kept to, but not for days."""
 
 _DEADLINE_SHARE = 0.6
 """Of the call's time: the rest is for the request that is under way when it has passed."""
@@ -39,7 +45,7 @@ class TryLater(Exception):
 
     def __init__(self, why: str, after_s: float | None = None) -> None:
         super().__init__(why)
-        self.after_s = after_s
+        self.after_s = after_s if after_s is None else max(0.0, min(after_s, _LONGEST_ASKED_S))
 
 
 class GoOn(TryLater):
@@ -51,6 +57,31 @@ class GoOn(TryLater):
 
 def _say_nothing(text: str) -> None:
     """Nobody listens."""
+
+
+class Notebook:
+    """Facts by key; each is on the disk when `put` returns, and the last one counts."""
+
+    def __init__(self, state_dir: Path, root: Path | None = None) -> None:
+        self._path, self._root = state_dir / "notebook.jsonl", root or state_dir
+        self._facts = {str(fact["key"]): fact for fact in read_lines(self._path, self._root) if "key" in fact}
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """The fact noted last under this key."""
+        return self._facts.get(key)
+
+    def put(self, key: str, **fact: Any) -> dict[str, Any]:
+        """Note a fact in place of the earlier one."""
+        noted = {**fact, "key": key}
+        # For the owner's eyes: the address of an upload under way lets its holder write to it.
+        with JsonLines(self._path, root=self._root, durable=True, mode=0o600) as log:
+            log.append(noted)
+        self._facts[key] = noted
+        return noted
+
+    def under(self, prefix: str) -> Mapping[str, dict[str, Any]]:
+        """All facts whose key begins so, by the rest of it."""
+        return {key[len(prefix) :]: fact for key, fact in self._facts.items() if key.startswith(prefix)}
 
 
 # Not frozen: the key is another one for each call.
@@ -74,6 +105,10 @@ class SinkContext:
     say: Callable[[str], None] = _say_nothing
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     keep_secret: Callable[[str], None] = field(default=_say_nothing, repr=False)
+    redactor: Callable[[], Redactor] = field(default=Redactor, repr=False)
+    artifacts_dir: Path | None = None
+    _notes: Notebook | None = field(default=None, init=False, repr=False)
+    _left_out: set[str] = field(default_factory=set, init=False, repr=False)
 
     def secret(self, name: str, file: str | Path | None = None) -> str:
         """The value of the variable `name`, else the text of `file` or of the file that `<name>_FILE` names."""
@@ -95,18 +130,57 @@ class SinkContext:
         """The directory with a case's logs and artifacts; `record.artifacts` are paths in it."""
         return entry_path(self.session_dir, case)
 
+    def find_file(self, name: str) -> tuple[Path, str] | None:
+        """Where a file of the session is, as a root and its name below: in the session, or in `artifacts_dir`.
+
+        Only regular files count, and no link leads to one: others may have made the session.
+        """
+        elsewhere = [(self.artifacts_dir, f"{self.session_dir.name}/{name}")] if self.artifacts_dir else []
+        places = [(self.session_dir, name), *elsewhere]
+        return next(((root, path) for root, path in places if below.is_file(root, path)), None)
+
+    def read_masked(self, name: str, limit: float = LARGEST_UPLOAD_BYTES) -> Iterator[bytes] | None:
+        """A file of the session, piece by piece, with all known secrets masked.
+
+        None if there is none, or it is larger than the limit, which is said.
+        """
+        place = self.find_file(name)
+        size = below.status(*place) if place else None
+        if place is None or size is None:
+            return None
+        if size.st_size > limit:
+            if name not in self._left_out:
+                self._left_out.add(name)
+                self.say(f"{name} is left out: it is larger than {limit / (1 << 20):,.0f} MiB")
+            return None
+        return self._masked(*place, size.st_size)
+
+    def _masked(self, root: Path, name: str, size_bytes: int) -> Iterator[bytes]:
+        """What a file held when it was looked at: one that grows does so without end, perhaps."""
+        stream = self.redactor().stream()
+        with below.open_file(root, name) as file:
+            while block := file.read(min(size_bytes, 1 << 20)):
+                size_bytes -= len(block)
+                yield stream.feed(block)
+        yield stream.flush()
+
+    @property
+    def notes(self) -> Notebook:
+        """What this sink has noted for itself in this session."""
+        if self._notes is None:
+            inside = self.state_dir.is_relative_to(self.session_dir)
+            self.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._notes = Notebook(self.state_dir, self.session_dir if inside else None)
+        return self._notes
+
     def load_state(self) -> dict[str, Any]:
         """What `save_state` kept, in whichever process; empty at first."""
-        try:
-            loaded = json.loads((self.state_dir / _STATE).read_bytes())
-        except (FileNotFoundError, ValueError):
-            return {}
-        return loaded if isinstance(loaded, dict) else {}
+        return {name: fact["value"] for name, fact in self.notes.under("state ").items()}
 
     def save_state(self, **values: Any) -> None:
         """Add to what `load_state` gives; no secrets, for it is a plain file."""
-        self.state_dir.mkdir(parents=True, exist_ok=True)
-        write_atomic(self.state_dir / _STATE, json.dumps({**self.load_state(), **values}).encode())
+        for name, value in values.items():
+            self.notes.put(f"state {name}", value=json.loads(json.dumps(value)))
 
 
 def _read_secret(path: str | Path | None) -> str | None:

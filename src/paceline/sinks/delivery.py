@@ -1,4 +1,4 @@
-"""A courier's process as the runner sees it: started, rung, waited for, and ended when it hangs."""
+"""A sender's process as the runner sees it: started, woken, waited for, and ended when it hangs."""
 
 import os
 import signal
@@ -10,24 +10,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep, time
 
-from paceline.model import SinkSpec
+from paceline.errors import SessionError
 from paceline.plugins import boot_code, python_command
+from paceline.record import below
 from paceline.record.files import Tail
-from paceline.sinks.ledger import Ledger
-from paceline.sinks.outbox import BUSY, ENDS, LEDGER, OFF, Letter, sink_dir
+from paceline.sinks.outbox import Ledger, one_line, sink_dir
+from paceline.sinks.sender import BUSY, BUSY_SINCE, ENDS, OFF, ORDER, Order, open_output
+from paceline.sinks.specs import FOREIGN, StoredSpec
 
 Note = Callable[[str], None]
 
 MOST_STARTS = 3
-"""How often a session starts the courier of a sink; one that hangs or crashes that often waits for `paceline send`."""
+"""How often a session starts the sender of a sink; one that hangs or crashes that often waits for `paceline send`."""
 _RESTART_AFTER_S = 5.0
 _LOOK_EVERY_S = 0.02
-_MARGIN_S = 2.0  # What a courier that keeps to its time takes to say why it gives up.
-_BOOT = boot_code("paceline.sinks.courier:start")
+_MARGIN_S = 2.0  # What a sender that keeps to its time takes to say why it gives up.
+_BOOT = boot_code("paceline.sinks.sender:start")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Post:
+class Common:
     """What the deliveries of a session share."""
 
     session_dir: Path
@@ -36,55 +38,75 @@ class Post:
 
 
 class Delivery:
-    """Delivers to one sink of a session, by one courier after the other if need be."""
+    """Delivers to one sink of a session, by one sender after the other if need be."""
 
-    def __init__(self, spec: SinkSpec, post: Post, wait_s: float | None = None) -> None:
-        self.spec = spec
-        self._post = post
-        self._wait_s = spec.wait_s if wait_s is None else wait_s
-        self.directory = sink_dir(post.session_dir, spec.name)
-        self._sayings = Tail(self.directory / LEDGER)
-        self._sayings.read()
+    def __init__(self, stored: StoredSpec, common: Common, wait_s: float | None = None) -> None:
+        if not stored.is_own:  # They name what is imported, and where to send.
+            raise SessionError(f"sink {stored.spec.name} was {FOREIGN}")
+        self.spec = stored.spec
+        self._stored = stored
+        self._common = common
+        self._wait_s = stored.spec.wait_s if wait_s is None else wait_s
+        self._directory = sink_dir(self.spec.name)
+        self._ledger = Ledger(common.session_dir, self.spec.name)
+        self._new_lines = Tail(self._ledger.path, common.session_dir)
+        self._new_lines.read()
         self._process: subprocess.Popen[bytes] | None = None
-        self._doorbell: int | None = None
+        self._started_s = 0.0
+        self._wake_fd: int | None = None
         self._starts = 0
         self._start_from_s = 0.0
         self._is_off = self._is_ending = self._is_end_noted = False
 
     def start(self) -> None:
-        """Start a courier, unless too many have come to nothing."""
+        """Start a sender, unless too many have come to nothing."""
         if self._is_off or self._starts >= MOST_STARTS:
             return
         self._starts += 1
+        self._started_s = monotonic()
         self._is_end_noted = False
-        self.directory.mkdir(parents=True, exist_ok=True)
-        bell, self._doorbell = os.pipe()
-        os.set_blocking(self._doorbell, False)
-        letter = self._write_letter()
+        session_dir = self._common.session_dir.absolute()
+        below.make_private_dir(session_dir, self._directory)
+        order = Order(
+            session_dir=session_dir,
+            spec=self.spec,
+            secrets=self._common.secrets,
+            wait_s=self._wait_s,
+            is_beside_run=not self._is_ending,
+            sys_path=[entry or str(Path.cwd()) for entry in sys.path],
+            cwd=self._stored.cwd,
+            artifacts_dir=self._stored.artifacts_dir,
+        )
+        # By memory: options hold secrets, which are for no disk and no command line.
+        order_fd = os.memfd_create("order")
+        wake_end, self._wake_fd = os.pipe()
         try:
-            with (self.directory / "output.log").open("ab") as output:
+            os.set_blocking(self._wake_fd, False)
+            below.write_all(order_fd, ORDER.dump_json(order))
+            os.lseek(order_fd, 0, os.SEEK_SET)
+            with open_output(session_dir, self._directory) as output:
                 self._process = subprocess.Popen(
-                    python_command(_BOOT, str(letter), flags=("-P",)),
-                    stdin=bell,
+                    python_command(_BOOT, str(order_fd), flags=("-P",)),
+                    stdin=wake_end,
                     stdout=output,
                     stderr=output,
-                    pass_fds=[letter],
+                    pass_fds=[order_fd],
                     start_new_session=True,
                 )
         finally:
-            os.close(bell)
-            os.close(letter)
+            os.close(wake_end)
+            os.close(order_fd)
 
-    def ring(self) -> None:
-        """Tell the courier that there is something new; never waits."""
-        if self._look() is None and self._process is not None and self._doorbell is not None:
+    def wake(self) -> None:
+        """Let the sender know that there is something new; never waits."""
+        if self._look() is None and self._process is not None and self._wake_fd is not None:
             with suppress(BlockingIOError, BrokenPipeError):
-                os.write(self._doorbell, b".")
+                os.write(self._wake_fd, b".")
         elif self._starts < MOST_STARTS and monotonic() >= self._start_from_s:
             self.start()
 
     def finish(self) -> None:
-        """The journal is complete: let the courier deliver the rest and go."""
+        """The journal is complete: let the sender deliver the rest and go."""
         self._is_ending = True
         if self._look() is not None or self._process is None:
             self.start()
@@ -101,37 +123,26 @@ class Delivery:
         return is_late or (self._wait_s > 0 and self._busy_s() >= self._wait_s)
 
     def end(self) -> None:
-        """End a courier that does not end by itself."""
+        """End a sender that does not end by itself."""
         if self._process is None or self._process.poll() is not None:
             return
         busy_s = self._busy_s()
-        self._kill()
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._is_end_noted = True
+        self._let_go()
         why = f"no answer for {busy_s:.0f} s" if busy_s >= 1 else "not done when the session ended"
         self._note_fault(why, stuck=busy_s >= self._wait_s > 0)
 
-    def tell_sayings(self) -> None:
+    def show_said(self) -> None:
         """Pass on what the sink has to say, such as links."""
-        for line in self._sayings.read():
+        for line in self._new_lines.read():
             if "say" in line:
-                self._post.note(f"sink {self.spec.name}: {line['say']}")
-
-    def _write_letter(self) -> int:
-        letter = Letter(
-            session_dir=self._post.session_dir.absolute(),
-            spec=self.spec,
-            secrets=self._post.secrets,
-            wait_s=self._wait_s,
-            is_beside_run=not self._is_ending,
-            sys_path=[entry or str(Path.cwd()) for entry in sys.path],
-        )
-        fd = os.memfd_create("letter")
-        with open(fd, "wb", closefd=False) as file:
-            file.write(letter.pack())
-        os.lseek(fd, 0, os.SEEK_SET)
-        return fd
+                self._common.note(f"sink {self.spec.name}: {one_line(str(line['say']))}")
 
     def _look(self) -> int | None:
-        """How the courier ended; None while it lives or if there is none. A violent end is noted once."""
+        """How the sender ended; None while it lives or if there is none. A violent end is noted once."""
         if self._process is None:
             return None
         code = self._process.poll()
@@ -151,35 +162,22 @@ class Delivery:
         return code
 
     def _let_go(self) -> None:
-        if self._doorbell is not None:
-            os.close(self._doorbell)
-            self._doorbell = None
+        if self._wake_fd is not None:
+            os.close(self._wake_fd)
+            self._wake_fd = None
 
     def _busy_s(self) -> float:
-        """For how long the courier has been in the call that it is in."""
-        try:
-            began, noted = (self.directory / "busy").stat().st_mtime, 0.0
-        except OSError:
-            return 0.0
-        with suppress(OSError):
-            noted = (self.directory / LEDGER).stat().st_mtime
-        return max(0.0, time() - began) if began >= noted else 0.0
-
-    def _kill(self) -> None:
-        assert self._process is not None
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._is_end_noted = True
-        self._let_go()
+        """For how long the sender has been in the call that it is in; an earlier one may have died in a call."""
+        began = below.status(self._common.session_dir, f"{self._directory}/{BUSY_SINCE}")
+        return 0.0 if began is None else max(0.0, min(time() - began.st_mtime, monotonic() - self._started_s))
 
     def _note_fault(self, why: str, *, stuck: bool = False) -> None:
         with suppress(OSError):
-            Ledger(self.directory).note_fault("", why, stuck=stuck)
+            self._ledger.note(key="", fault=why, stuck=stuck)
 
 
 def wait_for(deliveries: Sequence[Delivery], is_stopped: Callable[[], bool] = lambda: False) -> None:
-    """Wait until all couriers are done; those that take too long, or all if nobody waits any more, are ended."""
+    """Wait until all senders are done; those that take too long, or all if nobody waits any more, are ended."""
     since_s = monotonic()
     left = list(deliveries)
     try:
@@ -192,7 +190,7 @@ def wait_for(deliveries: Sequence[Delivery], is_stopped: Callable[[], bool] = la
                 if delivery.is_over:
                     left.remove(delivery)
             for delivery in deliveries:
-                delivery.tell_sayings()
+                delivery.show_said()
             sleep(_LOOK_EVERY_S if left else 0)
     finally:
         for delivery in left:

@@ -1,5 +1,6 @@
 """A session in the words that every service shows: its outcome, what failed and why, what changed and by how much."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,8 @@ from paceline.report.format import measured, visible
 from paceline.report.table import Row, Table, complaints, key_metrics, make_table, summary
 from paceline.sinks import SinkContext
 
+# Where an address or a mention begins that programs make a link of.
+_ACTIVE = re.compile(r"(?<=@)|(?<=:)(?=//)|(?<=www)(?=\.)", re.IGNORECASE)
 _MARKS: Mapping[Status, str] = {Status.PASSED: "✅", Status.SKIPPED: "➖", Status.INTERRUPTED: "⏹️"}
 
 
@@ -57,6 +60,11 @@ class Digest:
     @property
     def better(self) -> tuple[Change, ...]:
         return tuple(change for change in self.changes if not change.worse)
+
+
+def inert(text: str) -> str:
+    """Foreign text of which no reader's program makes a link or a mention: an invisible space cuts them."""
+    return _ACTIVE.sub("\u200b", text)
 
 
 def make_digest(report: Report, link: str = "") -> Digest:

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -9,9 +10,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from paceline.model import Plan, Record, Report
-from paceline.record.below import write_all
+from paceline.record import below
 from paceline.record.codec import dump, dump_plain, encode, plain, to_json
-from paceline.record.files import write_atomic
 from paceline.record.layout import safe_name
 from paceline.sinks import Sink, SinkContext
 
@@ -47,14 +47,14 @@ class FilesSink(Sink):
 
     def open(self, plan: Plan) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
-        if "csv" in self.options.formats and not self._path("csv").exists():
-            write_atomic(self._path("csv"), _csv_line(COLUMNS))
+        if "csv" in self.options.formats and not below.status(self._directory, self._name("csv")):
+            below.write(self._directory, self._name("csv"), _csv_line(COLUMNS))
 
     def record(self, record: Record) -> None:
         for kind in self.options.formats:
             if self._is_first:
                 # Only the first call of a process can be one that an earlier process began.
-                self._remove_lines(self._path(kind))
+                self._remove_lines(self._name(kind))
             self._append(kind, record)
         self._is_first = False
 
@@ -65,7 +65,7 @@ class FilesSink(Sink):
             "counts": {status.value: count for status, count in report.counts.items()},
             "findings": [encode(finding) for finding in report.findings],
         }
-        write_atomic(self._path("summary.json"), dump(summary, pretty=True))
+        below.write(self._directory, self._name("summary.json"), dump(summary, pretty=True))
 
     def _append(self, kind: Format, record: Record) -> None:
         key = self.context.key
@@ -74,23 +74,27 @@ class FilesSink(Sink):
             if kind == "jsonl"
             else b"".join(_csv_line(row) for row in _rows(key, record))
         )
-        with self._path(kind).open("ab", buffering=0) as file:
-            write_all(file.fileno(), data)
+        fd = below.open_below(self._directory, self._name(kind), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        try:
+            below.write_all(fd, data)
+        finally:
+            os.close(fd)
 
-    def _remove_lines(self, path: Path) -> None:
+    def _remove_lines(self, name: str) -> None:
         """Take out what an earlier process may have written of this very call, and a line it did not finish."""
         try:
-            data = path.read_bytes()
+            with below.open_file(self._directory, name) as file:
+                data = file.read()
         except FileNotFoundError:
             return
         whole, _, torn = data.rpartition(b"\n")
         lines = whole.split(b"\n") if whole else []
         kept = [line for line in lines if self.context.key.encode() not in line[: 2 * len(self.context.key)]]
         if torn or len(kept) != len(lines):
-            write_atomic(path, b"".join(line + b"\n" for line in kept))
+            below.write(self._directory, name, b"".join(line + b"\n" for line in kept))
 
-    def _path(self, ending: str) -> Path:
-        return self._directory / f"{safe_name(self.context.session)}.{ending}"
+    def _name(self, ending: str) -> str:
+        return f"{safe_name(self.context.session)}.{ending}"
 
 
 def _rows(key: str, record: Record) -> Iterator[tuple[object, ...]]:

@@ -1,23 +1,19 @@
 """Google Drive: a folder a session, with the files that the session left; each is uploaded once, in parts."""
 
 import hashlib
-import os
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from pathlib import Path
 from typing import Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 
 from paceline.model import Report
-from paceline.record.below import is_temporary
+from paceline.record import below
 from paceline.record.layout import LOCK, OUTBOX, RESERVE, SENT
 from paceline.sinks import Deadline, Sink, SinkContext, TryLater, Undeliverable
 from paceline.sinks.gdrive_api import UNIT_BYTES, DriveApi, ServiceAccount, received, refuse
 from paceline.sinks.http import Answer, retry_after_s
-from paceline.sinks.ledger import Notebook
 
 SCOPE = "https://www.googleapis.com/auth/drive"
 _MOST_FAULTS = 4
@@ -59,11 +55,10 @@ class DriveOptions(BaseModel):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """A file as it was when its upload was decided on."""
+    """A file as it was when its upload was decided on, with secrets masked."""
 
-    path: Path
     name: str
-    size_bytes: int
+    data: bytes
     md5: str
 
 
@@ -85,20 +80,22 @@ class DriveSink(Sink):
             )
         account = ServiceAccount(key_text, SCOPE, context, subject=options.subject)
         self._api = DriveApi(account, options.api_url, min(context.timeout_s / 3, 30.0))
-        self._notebook = Notebook(context.state_dir)
+        self._notebook = context.notes
         self._ids: list[str] = []
         self._found: dict[str, dict[str, Any]] = {}
         self._listed: set[str] = set()
 
     def close(self, report: Report) -> None:
         deadline = Deadline(self.context.timeout_s)
-        elsewhere = report.plan.artifacts_dir and report.plan.artifacts_dir / self.context.session
         folder = self._folder("", self.context.session, self.options.drive_folder_id)
-        for path, name in walk(self.context.session_dir, elsewhere):
+        for name in session_files(self.context):
             if not any(fnmatch(name, pattern) for pattern in self.options.exclude):
                 deadline.check("Google Drive")
-                content = read_content(path, name)
-                if content is not None:
+                parts = self.context.read_masked(name)
+                if parts is not None:
+                    data = b"".join(parts)
+                    md5 = hashlib.md5(data, usedforsecurity=False).hexdigest()
+                    content = Content(name=name, data=data, md5=md5)
                     self._upload(content, self._parent(folder, name), deadline)
         if self._notebook.get("said") is None:
             self.context.say(f"Google Drive: https://drive.google.com/drive/folders/{folder}")
@@ -158,7 +155,7 @@ class DriveSink(Sink):
         uri = known.get("uri") if known.get("md5") == content.md5 else None
         file_id = known.get("id") or self._new_id()
         if uri:
-            self._send(content, label, file_id, uri, self._api.status(uri, content.size_bytes), deadline)
+            self._send(content, label, file_id, uri, self._api.status(uri, len(content.data)), deadline)
         else:
             self._notebook.put(label, id=file_id, there=known.get("there"))
             uri = self._begin(content, label, file_id, parent, known)
@@ -177,10 +174,10 @@ class DriveSink(Sink):
         uri = None
         if not known.get("there"):
             base = content.name.rpartition("/")[2]
-            uri = self._api.begin_new(file_id, base, parent, self._key(label), content.size_bytes)
+            uri = self._api.begin_new(file_id, base, parent, self._key(label), len(content.data))
             if uri is None and self._api.checksum(file_id) == content.md5:
                 return None
-        uri = uri or self._api.begin_again(file_id, content.size_bytes)
+        uri = uri or self._api.begin_again(file_id, len(content.data))
         if uri is None:
             raise TryLater(f"Google Drive is still busy with {content.name}")
         self._notebook.put(label, id=file_id, there=known.get("there"), md5=content.md5, uri=uri)
@@ -205,22 +202,20 @@ class DriveSink(Sink):
             if faults > _MOST_FAULTS or answer.status < 500:
                 refuse(answer)
             _pause(answer, faults)
-            answer = self._api.status(uri, content.size_bytes)
+            answer = self._api.status(uri, len(content.data))
         self._verify(content, label, file_id, answer)
 
     def _put_next(self, content: Content, uri: str, offset: int) -> Answer:
-        with content.path.open("rb") as file:
-            file.seek(offset)
-            chunk = file.read(min(self.options.chunk_bytes, content.size_bytes - offset))
-        if not chunk and content.size_bytes:
-            raise TryLater(f"{content.name} changed while it was uploaded")
-        return self._api.put(uri, chunk, offset, content.size_bytes)
+        chunk = content.data[offset : offset + self.options.chunk_bytes]
+        if not chunk and content.data:
+            raise TryLater(f"Google Drive has more of {content.name} than there is")
+        return self._api.put(uri, chunk, offset, len(content.data))
 
     def _verify(self, content: Content, label: str, file_id: str, answer: Answer) -> None:
         data = answer.json() if answer.body else {}
         if data.get("md5Checksum") not in (None, content.md5):
             self._notebook.put(label, id=file_id, there=data["md5Checksum"])
-            raise TryLater(f"{content.name} did not arrive whole, or changed while it was uploaded")
+            raise TryLater(f"{content.name} did not arrive whole")
 
 
 def _pause(answer: Answer, faults: int) -> None:
@@ -231,41 +226,14 @@ def _pause(answer: Answer, faults: int) -> None:
     time.sleep(min(asked_s if asked_s is not None else 0.25 * 2**faults, _LONGEST_PAUSE_S))
 
 
-def read_content(path: Path, name: str) -> Content | None:
-    """The file's size and checksum now, if it is still there: what is appended later belongs to a later upload."""
-    digest, size = hashlib.md5(usedforsecurity=False), 0
-    try:
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-                size += len(block)
-    except FileNotFoundError:
-        return None
-    return Content(path=path, name=name, size_bytes=size, md5=digest.hexdigest())
-
-
-def walk(session_dir: Path, elsewhere: Path | None = None) -> Iterator[tuple[Path, str]]:
-    """The session's files with their names in it, also those that are kept elsewhere.
-
-    Links to files are other names of ours; any other link is a benchmark's, and may lead to what nobody meant to
-    upload, or in a circle.
-    """
-    pending = [(session_dir, "", elsewhere)]
-    while pending:
-        directory, above, may_lead_to = pending.pop()
-        for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
-            if entry.name in _OURS_ALONE or is_temporary(entry.name):
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                pending.append((Path(entry.path), f"{above}{entry.name}/", may_lead_to))
-            elif entry.is_dir() and _leads_to(Path(entry.path), may_lead_to):
-                pending.append((Path(entry.path), f"{above}{entry.name}/", None))
-            elif entry.is_file(follow_symlinks=False):
-                yield Path(entry.path), f"{above}{entry.name}"
-
-
-def _leads_to(link: Path, place: Path | None) -> bool:
-    try:
-        return place is not None and link.resolve(strict=True).is_relative_to(place.resolve())
-    except (OSError, RuntimeError):
-        return False
+def session_files(context: SinkContext) -> list[str]:
+    """The names of a session's files, also of those that are in `artifacts_dir`; what a link shows is not one."""
+    names = {entry.name for entry in below.walk(context.session_dir)}
+    if context.artifacts_dir:
+        above = context.session_dir.name
+        names |= {entry.name.removeprefix(f"{above}/") for entry in below.walk(context.artifacts_dir, above)}
+    return sorted(
+        name
+        for name in names
+        if _OURS_ALONE.isdisjoint(parts := name.split("/")) and not below.is_temporary(parts[-1])
+    )

@@ -8,16 +8,15 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from paceline.model import Plan, Report
-from paceline.report.markdown import escape
+from paceline.report import markdown
 from paceline.sinks import Sink, SinkContext, TryLater, Undeliverable
-from paceline.sinks.digest import Change, Digest, make_digest, mark, report_link, words
+from paceline.sinks.digest import Change, Digest, inert, make_digest, mark, report_link, words
 from paceline.sinks.http import Answer, request, retry_after_s
-from paceline.sinks.ledger import Notebook
 
 MOST_COMMENT = 65_000
 """A comment's body and a check's summary may have 65,535 characters; counted in bytes we stay below."""
@@ -60,8 +59,9 @@ class GitHubSink(Sink):
 
     def __init__(self, options: GitHubOptions, context: SinkContext) -> None:
         super().__init__(options, context)
-        self._notebook = Notebook(context.state_dir)
+        self._notebook = context.notes
         self._here = self._notebook.get("place") or self._find_place()
+        self._own_login: str | None = None
 
     def open(self, plan: Plan) -> None:
         if self._notebook.get("place") is None:
@@ -153,16 +153,31 @@ class GitHubSink(Sink):
         return re.sub(r"[^\w.]", "_", self.context.name)
 
     def _find_comment(self, marker: str) -> int | None:
-        """The comment that an earlier session, or an earlier try, has left on the pull request."""
+        """The comment that an earlier session, or an earlier try, has left on the pull request.
+
+        Anybody can write one that begins as ours do, so its author must be who the token is.
+        """
         for page in range(1, _MOST_PAGES + 1):
             path = f"issues/{self._here['pull_request']}/comments?per_page=100&page={page}"
             comments = self._ask("GET", path).json()
             for comment in comments:
-                if str(comment.get("body") or "").startswith(marker):
+                author = _mapping(comment.get("user")).get("login")
+                if str(comment.get("body") or "").startswith(marker) and author and author == self._login():
                     return int(comment["id"])
             if len(comments) < 100:
                 return None
         return None
+
+    def _login(self) -> str:
+        """Whose token it is, which GitHub tells a user and an app alike; empty if it does not."""
+        if self._own_login is None:
+            url = re.sub("/v3/?$", "", str(self._here["api_url"]).rstrip("/")) + "/graphql"
+            try:
+                data = _mapping(self._request("POST", url, {"query": "{viewer{login}}"}).json()).get("data")
+                self._own_login = str(_mapping(_mapping(data).get("viewer")).get("login") or "")
+            except Undeliverable:
+                self._own_login = ""
+        return self._own_login
 
     def _begin_check(self) -> int:
         known = self._notebook.get("check")
@@ -200,10 +215,14 @@ class GitHubSink(Sink):
         self._ask("PATCH", f"check-runs/{self._begin_check()}", data)
 
     def _ask(self, method: str, path: str, data: Any = None) -> Answer:
+        api_url = str(self._here["api_url"]).rstrip("/")
+        return self._request(method, f"{api_url}/repos/{self._here['repository']}/{path}", data)
+
+    def _request(self, method: str, url: str, data: Any) -> Answer:
         token = self.context.secret(self.options.token_env, self.options.token_file)
         answer = request(
             method,
-            f"{str(self._here['api_url']).rstrip('/')}/repos/{self._here['repository']}/{path}",
+            url,
             body=None if data is None else json.dumps(data).encode(),
             headers={
                 "Authorization": f"Bearer {token}",
@@ -215,7 +234,7 @@ class GitHubSink(Sink):
             expected=_EVERY_STATUS,
         )
         if answer.status >= 300:
-            _refuse(answer, method, path.partition("?")[0])
+            _refuse(answer, method, urlsplit(url).path.partition(f"/repos/{self._here['repository']}/")[2])
         return answer
 
 
@@ -242,6 +261,11 @@ def _refuse(answer: Answer, method: str, path: str) -> None:
         raise TryLater(said, after_s=after_s)
     hint = _HINTS.get(answer.status)
     raise Undeliverable(f"{said}; {hint}" if hint else said)
+
+
+def escape(text: str) -> str:
+    """Foreign text, shown as it is: it also calls nobody and leads nowhere."""
+    return inert(markdown.escape(text))
 
 
 def digest_markdown(digest: Digest, most_bytes: int, *, marker: str = "") -> str:

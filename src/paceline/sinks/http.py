@@ -93,17 +93,17 @@ def _refusal(host: str, answer: Answer) -> Exception:
 
 
 def retry_after_s(text: str | None) -> float | None:
-    """The seconds of a `Retry-After` header: a number, or a date."""
+    """The seconds of a `Retry-After` header: a number, or a date; None if it is neither."""
     if text is None:
         return None
     if text.strip().isdecimal():
         return float(text)
     try:
         moment = parsedate_to_datetime(text)
-    except ValueError:
+        zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return max(0.0, (zoned - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError, OverflowError):
         return None
-    zoned = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return max(0.0, (zoned - datetime.now(UTC)).total_seconds())
 
 
 def _excerpt(body: bytes) -> str:

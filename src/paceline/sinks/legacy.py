@@ -12,7 +12,7 @@ from paceline.errors import MissingExtra
 from paceline.model import Plan, Record, Report
 from paceline.record.codec import read_record, result_data, revive
 from paceline.record.files import read_lines
-from paceline.record.layout import RECORD, RESULTS, entry_path
+from paceline.record.layout import RECORD, RESULTS, entry_name
 from paceline.sinks import Sink, SinkContext, Undeliverable
 
 
@@ -32,12 +32,13 @@ class RunLoggerAdapter(_Adapter):
     reopen = open
 
     def record(self, record: Record) -> None:
-        entry_dir = entry_path(self.context.session_dir, record.case)
         self._wrapped.start_run(record.case.name)
         self._wrapped.log_params({**record.case.params, **record.params})
         self._wrapped.log_metrics({name: measured.value for name, measured in record.metrics.items()})
         for artifact in record.artifacts:
-            self._wrapped.log_artifact(str(entry_dir / artifact))
+            place = self.context.find_file(f"{entry_name(record.case)}/{artifact}")
+            if place is not None:
+                self._wrapped.log_artifact(str(Path(*place)))
         self._wrapped.end_run(record.status.ok)
 
     def close(self, report: Report) -> None:
@@ -77,19 +78,20 @@ class ResultDictAdapter(_Adapter):
     reopen = open
 
     def record(self, record: Record) -> None:
-        entry_dir = entry_path(self.context.session_dir, record.case)
-        self._wrapped.process_result(result_data(record, entry_dir, _tasks(record, entry_dir)))
+        entry_dir = self.context.entry_dir(record.case)
+        tasks = _tasks(record, entry_dir, self.context.session_dir)
+        self._wrapped.process_result(result_data(record, entry_dir, tasks))
 
     def close(self, report: Report) -> None:
         self._wrapped.finalize()
 
 
-def _tasks(record: Record, entry_dir: Path) -> list[Any]:
+def _tasks(record: Record, entry_dir: Path, session_dir: Path) -> list[Any]:
     """What the run's tasks were, from the line of its latest attempt; none if the record is an earlier one's."""
-    latest = read_record(entry_dir / RECORD)
+    latest = read_record(entry_dir / RECORD, session_dir)
     if latest is None or latest.attempt != record.attempt:
         return []
-    last = deque(read_lines(entry_dir / RESULTS), maxlen=1)
+    last = deque(read_lines(entry_dir / RESULTS, session_dir), maxlen=1)
     tasks = revive(last[0].get("tasks")) if last else None
     return tasks if isinstance(tasks, list) else []
 

@@ -1,12 +1,12 @@
 """E-mail: one mail when a session has ended, by SMTP with TLS; plain text, and HTML for those who want it."""
 
 import hashlib
+import html
 import smtplib
 import ssl
 from collections.abc import Iterator
 from email.message import EmailMessage
 from email.utils import formatdate, parseaddr
-from html import escape
 from ipaddress import ip_address
 from typing import Literal, NoReturn, Self
 
@@ -15,8 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from paceline.model import Report
 from paceline.sinks import Sink, SinkContext, TryLater, Undeliverable
 from paceline.sinks.chart import sparkline
-from paceline.sinks.digest import Change, Digest, make_digest, mark, report_link, words
-from paceline.sinks.ledger import Notebook
+from paceline.sinks.digest import Change, Digest, inert, make_digest, mark, report_link, words
 
 LARGEST_ATTACHMENT_BYTES = 1 << 20
 _PORTS = {"starttls": 587, "tls": 465, "none": 25}
@@ -73,7 +72,7 @@ class MailSink(Sink):
 
     def __init__(self, options: MailOptions, context: SinkContext) -> None:
         super().__init__(options, context)
-        self._notebook = Notebook(context.state_dir)
+        self._notebook = context.notes
 
     def close(self, report: Report) -> None:
         message_id = self._message_id(self.context.key)
@@ -114,12 +113,9 @@ class MailSink(Sink):
         return message
 
     def _attach_report(self, message: EmailMessage) -> None:
-        path = self.context.session_dir / "report.md"
-        try:
-            wanted = self.options.attach_report and path.stat().st_size <= LARGEST_ATTACHMENT_BYTES
-            content = path.read_bytes() if wanted else b""
-        except OSError:
-            return
+        wanted = self.options.attach_report
+        parts = self.context.read_masked("report.md", LARGEST_ATTACHMENT_BYTES) if wanted else None
+        content = b"".join(parts) if parts else b""
         if content:
             message.add_attachment(content, maintype="text", subtype="markdown", filename="report.md")
 
@@ -198,8 +194,10 @@ def _is_loopback(host: str) -> bool:
 
 
 def plain_text(digest: Digest) -> str:
-    """The mail for readers without HTML."""
-    return "\n".join(_plain_lines(digest)) + "\n"
+    """The mail for readers without HTML; of foreign text their programs make no links."""
+    links = {digest.link, *(change.link for change in digest.changes)}
+    lines = (line if line.rpartition(" ")[2] in links else inert(line) for line in _plain_lines(digest))
+    return "\n".join(lines) + "\n"
 
 
 def _plain_lines(digest: Digest) -> Iterator[str]:
@@ -272,4 +270,9 @@ def _link(url: str, label: str) -> str:
     """A link of the web; any other address is shown only."""
     if not url.startswith(("https://", "http://")):
         return f"<p>{escape(url)}</p>"
-    return f'<p><a href="{escape(url, quote=True)}">{escape(label)}</a></p>'
+    return f'<p><a href="{html.escape(url)}">{escape(label)}</a></p>'
+
+
+def escape(text: str) -> str:
+    """Foreign text, shown as it is."""
+    return inert(html.escape(text))

@@ -8,14 +8,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from paceline.model import Plan, Record, Report, Status, as_float
+from paceline.record import below
 from paceline.record.codec import dump, plain
-from paceline.record.layout import OUTPUT, RECORD
+from paceline.record.layout import LOGS, OUTPUT, RECORD, entry_name, last_run
 from paceline.record.packages import CONDA, PACKAGES
 from paceline.record.repository import git_of_suite
 from paceline.sinks import Sink, SinkContext, TryLater, Undeliverable
@@ -93,15 +95,18 @@ class MlflowSink(Sink):
                 tags={**self.options.tags, **session_tags(plan, self.context)},
             )
             self.context.save_state(experiment=experiment, parent=run.info.run_id)
-            self._send_files(run.info.run_id, [self.context.session_dir / name for name in _SNAPSHOTS])
+            self._send_files(run.info.run_id, _SNAPSHOTS)
         self.context.say(link_to(self.uri, experiment, run.info.run_id, self.context.environ))
 
     def record(self, record: Record) -> None:
         with _faults():
             run = self._child(record)
             self._log(run, record)
-            entry = self.context.entry_dir(record.case)
-            self._send_files(run.info.run_id, [entry / RECORD, entry / OUTPUT])
+            entry = entry_name(record.case)
+            logs = f"{last_run(self.context.session_dir, entry)}/{LOGS}/{OUTPUT}"
+            # A stub of evals has its output in the entry itself.
+            output = logs if self.context.find_file(logs) else f"{entry}/{OUTPUT}"
+            self._send_files(run.info.run_id, [f"{entry}/{RECORD}", output])
             status = _STATUSES.get(record.status, "FAILED")
             self._client.set_terminated(run.info.run_id, status=status, end_time=ends_at_ms(record))
         self._may_be_there = False
@@ -115,7 +120,7 @@ class MlflowSink(Sink):
                 self._client.set_tag(parent, UNFINISHED, report.unfinished[:5000])
             elif UNFINISHED in self._client.get_run(parent).data.tags:  # It was cut short, and went on.
                 self._client.delete_tag(parent, UNFINISHED)
-            self._send_files(parent, [self.context.session_dir / name for name in _REPORTS])
+            self._send_files(parent, _REPORTS)
             ended = "KILLED" if report.interrupted or report.unfinished else "FINISHED"
             self._client.set_terminated(parent, status=ended if ended == "KILLED" or report.ok else "FAILED")
 
@@ -144,11 +149,16 @@ class MlflowSink(Sink):
                 params=params[i * PARAMS_A_BATCH : (i + 1) * PARAMS_A_BATCH],
             )
 
-    def _send_files(self, run_id: str, paths: Sequence[Path]) -> None:
-        limit = self.options.largest_artifact_mb * 1e6
-        for path in paths if self.options.artifacts else ():
-            if path.is_file() and 0 < path.stat().st_size <= limit:
-                self._client.log_artifact(run_id, str(path))
+    def _send_files(self, run_id: str, names: Sequence[str]) -> None:
+        """Upload copies, in which secrets are masked, of what is there."""
+        with TemporaryDirectory(dir=self.context.state_dir) as copies:
+            for name in names if self.options.artifacts else ():
+                parts = self.context.read_masked(name, self.options.largest_artifact_mb * 1e6)
+                if parts is not None:
+                    copy = Path(copies, name.rpartition("/")[2])
+                    below.write(copies, copy.name, parts, durable=False)
+                    if copy.stat().st_size:
+                        self._client.log_artifact(run_id, str(copy))
 
     def _experiment(self) -> str:
         found = self._client.get_experiment_by_name(self.options.experiment)

@@ -16,7 +16,6 @@ from paceline.sinks import Deadline, Sink, SinkContext
 from paceline.sinks.chart import draw_png
 from paceline.sinks.digest import Change, make_digest, report_link
 from paceline.sinks.http import post_json
-from paceline.sinks.ledger import Notebook
 from paceline.sinks.slack_api import TOO_LARGE, SlackApi, SlackRefusal
 from paceline.sinks.slack_text import (
     Block,
@@ -93,7 +92,7 @@ class SlackSink(Sink):
 
     def __init__(self, options: SlackOptions, context: SinkContext) -> None:
         super().__init__(options, context)
-        self._notebook = Notebook(context.state_dir)
+        self._notebook = context.notes
         self._wishes: dict[str, Any] = {}
         self._total = 0
         self._shown_at = float("-inf")
@@ -279,11 +278,8 @@ class SlackSink(Sink):
         return str(self._notebook.put(key, ts=posted["ts"], channel=posted.get("channel") or channel)["ts"])
 
     def _upload_report(self, api: SlackApi) -> None:
-        try:
-            with (self.context.session_dir / "report.md").open("rb") as file:
-                content = file.read(LARGEST_REPORT_BYTES)
-        except OSError:
-            return
+        parts = self.context.read_masked("report.md")
+        content = b"".join(parts)[:LARGEST_REPORT_BYTES] if parts else b""
         if content:
             name = f"{self.context.session}.md"
             self._upload(api, self._run_key("report"), name, content, title=self.context.session, comment="")

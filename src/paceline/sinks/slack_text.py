@@ -111,9 +111,12 @@ def header(text: str) -> Block:
 def sections(lines: Iterable[str]) -> list[Block]:
     """Lines of Slack's markup as blocks."""
     pieces = split_text("\n".join(lines))
-    return [
-        {"type": "section", "text": {"type": "mrkdwn", "text": piece}} for piece in pieces if piece.strip()
-    ]
+    return [_section(piece) for piece in pieces if piece.strip()]
+
+
+def _section(text: str) -> Block:
+    """Markup in which a bare address or a channel's name does not become a link."""
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text, "verbatim": True}}
 
 
 def code_lines(lines: Sequence[str]) -> list[Block]:
@@ -122,7 +125,7 @@ def code_lines(lines: Sequence[str]) -> list[Block]:
     room = MOST_SECTION - len("```\n\n```")
     pieces = split_text(text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"), room)
     boxes = (f"```\n{piece}\n```" for piece in pieces if piece.strip())
-    return [{"type": "section", "text": {"type": "mrkdwn", "text": box}} for box in boxes]
+    return [_section(box) for box in boxes]
 
 
 def pack(blocks: Iterable[Block]) -> list[list[Block]]:

@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import shutil
 from collections.abc import Mapping
 from netrc import NetrcParseError, netrc
 from pathlib import Path
@@ -12,6 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field
 
 from paceline.model import Plan, Record, as_float
+from paceline.record import below
 from paceline.record.codec import plain
 from paceline.sinks import Sink, SinkContext, TryLater
 
@@ -96,8 +96,9 @@ class WandbSink(Sink):
 
     def _remove_halves(self, run_id: str) -> None:
         """Take away what an earlier process had begun to write of this very run."""
-        for half in (self._directory / "wandb").glob(f"offline-run-*-{run_id}"):
-            shutil.rmtree(half, ignore_errors=True)
+        for name in below.names(self._directory, "wandb"):
+            if name.startswith("offline-run-") and name.endswith(f"-{run_id}"):
+                below.remove_tree(self._directory, f"wandb/{name}")
 
     def _isolate(self) -> None:
         own = self.context.state_dir
