@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from paceline.model import Case
-from paceline.sinks.outbox import Call, CallFilter
+from paceline.sinks.outbox import Call, CallFilter, as_call
 
 CASES = {
     "good": Case(name="good", entry="good", key="good", tags=("fast",)),
@@ -45,6 +45,32 @@ def test_what_fits_is_told_and_nothing_where_nothing_fits(
 ) -> None:
     choice = CallFilter(only, CASES.get)
     assert [found.key for one in journal(**end) for found in choice.feed(one)] == expected
+
+
+RECORD = {"kind": "record", "key": "record-1", "dir": "a", "case": "a", "attempt": 1, "status": "passed"}
+WRONG = [
+    *(
+        {"key": "x' OR 1=1"},
+        {"key": "a\r\nX-Evil: 1"},
+        {"key": ""},
+        {"key": 7, "kind": None},
+        {"kind": ["open"]},
+    ),
+    *(
+        {"dir": 1},
+        {"case": None},
+        {"attempt": "../../1"},
+        {"attempt": True},
+        {"status": "odd"},
+        {"status": []},
+    ),
+    *({"findings": 1}, {"findings": ["x"]}),
+]
+
+
+def test_a_line_that_is_no_call_is_left_out() -> None:
+    assert as_call(RECORD) is not None
+    assert [change for change in WRONG if as_call({**RECORD, **change}) is not None] == []
 
 
 def test_a_session_cut_short_is_a_failure_of_its_own() -> None:

@@ -163,6 +163,19 @@ def test_what_a_sink_noted_goes_if_somebody_else_may_have_made_it(tmp_path: Path
     assert '"again"' in (file.parent / "ledger.jsonl").read_text()
 
 
+def test_notes_that_stay_are_followed_by_no_settings(tmp_path: Path) -> None:
+    state = tmp_path / ".outbox/t/state"
+    state.parent.mkdir(parents=True)
+    state.symlink_to(tmp_path)
+    keep(tmp_path, spec("t"))
+    assert not state.is_symlink() and not is_foreign(read(tmp_path))
+    (state.parent / "spec.json").unlink()
+    state.write_text("in the way")
+    with pytest.raises(OSError, match="cannot be removed"):
+        keep(tmp_path, spec("t"))
+    assert is_foreign(read(tmp_path))
+
+
 @pytest.mark.parametrize("umask", [0o022, 0o000])
 def test_settings_are_private_whatever_the_umask(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)

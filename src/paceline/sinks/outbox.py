@@ -11,6 +11,7 @@ session that somebody else made it says what is sent, never where to.
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,8 @@ from paceline.report.format import visible
 SESSION, JOURNAL, LEDGER = f"{OUTBOX}/session.json", f"{OUTBOX}/journal.jsonl", "ledger.jsonl"
 FAILURES, REGRESSIONS, _TAG = "failures", "regressions", "tag:"
 _LONGEST_TEXT = 500
+_KEY = re.compile(r"[A-Za-z0-9-]{1,100}")
+"""Of an id or a call's key, which services are asked for."""
 _STATUSES = [status.value for status in Status]
 _PLAN = TypeAdapter(Plan)
 _FINDINGS = TypeAdapter(tuple[Finding, ...])
@@ -180,6 +183,8 @@ def read_plan(session_dir: Path) -> StoredPlan:
         data = codec.load(below.read(session_dir, SESSION))
         plan = _PLAN.validate_python(data["plan"])
         session_id = str(data["id"])
+        if not _KEY.fullmatch(session_id):
+            raise ValueError("its id is none")
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
         raise SessionError(f"{session_dir / SESSION} cannot be read: {one_line(str(error))}") from error
     cases = {case.name: case for case in (*plan.setups, *plan.cases)}
@@ -196,12 +201,12 @@ def read_calls(session_dir: Path) -> Iterator[Call]:
 
 def as_call(line: Mapping[str, Any]) -> Call | None:
     """The call that a line of a journal stands for; None if a part of it is missing or of another type."""
-    texts, findings = ["kind", "key"], line.get("findings", [])
+    texts, findings = ["kind"], line.get("findings", [])
     if line.get("kind") == "record":
         texts += ["dir", "case", "status"]
         if type(line.get("attempt")) is not int or line.get("status") not in _STATUSES:
             return None
-    if not all(isinstance(line.get(name), str) for name in texts):
+    if not all(isinstance(line.get(name), str) for name in texts) or not _KEY.fullmatch(str(line.get("key"))):
         return None
     if not isinstance(findings, list) or not all(isinstance(one, dict) for one in findings):
         return None

@@ -58,12 +58,15 @@ def write_spec(
     root, directory = plan.directory, sink_dir(spec.name)
     before = read_spec(root, safe_name(spec.name), session_id, environ)
     below.make_private_dir(root, directory)
-    if not before.is_own and below.names(root, f"{directory}/{STATE}"):
-        below.remove_tree(root, f"{directory}/{STATE}")
-        Ledger(root, spec.name).note(key="open", again=True)
-    options = _each_text(
-        spec.options, _Namer(environ, (*plan.secret_names, *plan.sink_variables)).name_values
-    )
+    state = f"{directory}/{STATE}"
+    if not before.is_own and below.status(root, state) is not None:
+        has_notes = bool(below.names(root, state))
+        if not below.remove_tree(root, state):
+            raise below.Refused(root, state, "somebody else may have made it, and it cannot be removed")
+        if has_notes:
+            Ledger(root, spec.name).note(key="open", again=True)
+    names = (*plan.secret_names, *plan.sink_variables)
+    options = _each_text(spec.options, _Namer(environ, names).name_values)
     masked = _each_text(options, redactor.text)
     written = replace(spec, options=masked, blocked=spec.blocked and redactor.text(spec.blocked))
     stored = StoredSpec(
