@@ -13,13 +13,14 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from secrets import token_hex
 
+Action = Sequence[str] | Callable[[], object]
 COLUMNS = ("lost", "twice", "orphans", "stuck", "tracebacks", "outside", "executed", "escapes", "hangs")
 _PR_SET_CHILD_SUBREAPER = 36
 _LOADED = (
@@ -93,26 +94,33 @@ def load() -> None:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
-def start(words: Sequence[str], cwd: Path, env: Mapping[str, str], log: Path, limits: bool = False) -> int:
-    """The process of `paceline WORDS`; what it prints goes to a file."""
+def start(words: Action, cwd: Path, env: Mapping[str, str], log: Path, *, limits: bool = False) -> int:
+    """The process of `paceline WORDS`, or of a function; what it prints goes to a file."""
     pid = os.fork()
     if pid:
         return pid
-    code = 70
+    code = 70  # no command ends so
     try:
         _become(cwd, env, log, limits)
-        sys.argv = ["paceline", *words]
-        from paceline.cli import main
-
-        main()
+        code = 0
+        words() if callable(words) else command(words)
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else int(bool(ended.code))
     except BaseException:  # noqa: BLE001 - a traceback is what the rounds look for
+        code = 70
         traceback.print_exc()
     finally:
         with suppress(OSError, ValueError):
             sys.stdout.flush()
         os._exit(code)
+
+
+def command(words: Sequence[str]) -> None:
+    """What the program `paceline` does."""
+    from paceline.cli import main
+
+    sys.argv = ["paceline", *words]
+    main()
 
 
 def _become(cwd: Path, env: Mapping[str, str], log: Path, limits: bool) -> None:
@@ -159,10 +167,12 @@ def finish(pid: int, log: Path, kill_after_s: float, *, deadline: bool = False) 
     return Ended(None if killed else code, output, taken_s, usage.ru_maxrss / 1024, timed_out)
 
 
-def run(words: Sequence[str], cwd: Path, env: Mapping[str, str], *, within_s: float = 120.0) -> Ended:
-    """A whole command, whose time and memory are bounded."""
+def run(
+    words: Action, cwd: Path, env: Mapping[str, str], *, within_s: float = 120.0, limits: bool = False
+) -> Ended:
+    """A whole command, whose time is bounded, and its memory if asked for."""
     log = cwd.parent / f"{cwd.name}.log"
-    return finish(start(words, cwd, env, log), log, within_s, deadline=True)
+    return finish(start(words, cwd, env, log, limits=limits), log, within_s, deadline=True)
 
 
 def adopted(mine: Sequence[int] = ()) -> dict[int, str]:

@@ -112,7 +112,7 @@ class Session:
         script = self.directory / "step.sh"
         script.write_text(SCRIPT)
         entries = "".join(
-            f"  - {{name: c{number}, command: [sh, {script}, '{number % 5}'], resources: {{cpus: 0.1}}}}\n"
+            f"  - {{name: c{number}, command: [sh, {script}, '{number % 5 + 3}'], resources: {{cpus: 0.1}}}}\n"
             for number in range(CASES)
         )
         (self.directory / "suite.yaml").write_text(f"results_dir: {results}\nentries:\n{entries}")
@@ -220,7 +220,7 @@ def one_session(tally: Tally, session: Session, kills: int, repeat: list[str]) -
     """Kill a session until it was killed often enough; if it ends before, a new one would be another round."""
     session.prepare()
     left: dict[int, str] = {}
-    longest_s = {"local": 0.5, "jobs": 0.4, "store": 1.5}[session.kind]
+    longest_s = {"local": 1.0, "jobs": 0.6, "store": 2.0}[session.kind]
     for _ in range(kills):
         ended = session.go(session.chance.uniform(0.02, longest_s))
         tally.took(ended)
