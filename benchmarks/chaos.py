@@ -44,7 +44,7 @@ def run_part(part: str, directory: Path, args: argparse.Namespace) -> list[Tally
         return sinks(directory, rounds, args.kind)
     from chaos_parts.writers import writers
 
-    return writers(directory, rounds, args.kind)
+    return writers(directory, rounds, args.kind, args.seed)
 
 
 def main() -> int:

@@ -78,7 +78,7 @@ class Base:
             ["run", "suite.yaml", "--session-name", "s1"],
             ["run", "suite.yaml", "--session-name", "s2"],
             ["dashboard", "build", "site", "--results", "results"],
-            lambda: self._store_a_session(),
+            self._store_a_session,
         ):
             ended = run(words, self.path, environment(self.path))
             if ended.code not in (0, 1) or "Traceback" in ended.output:
@@ -316,7 +316,7 @@ def outbox(round_: Round) -> Action:
         spec = next(where.glob("*/spec.json"))
         data = json.loads(spec.read_text())
         data["spec"][chance.choice(sorted(data["spec"]))] = round_.mutator.value()
-        spec.write_bytes(round_.mutator._dump(data))
+        spec.write_bytes(round_.mutator.dump(data))
     else:
         round_.mutator.tree(where)
     for ledger in where.glob("*/ledger.jsonl"):
@@ -382,14 +382,11 @@ def problems(ended: Ended, round_: Round, before: dict[str, object]) -> Iterator
 def _holds_secret(directory: Path) -> list[str]:
     found = []
     for parent, _, names in os.walk(directory):
-        for name in names:
-            path = os.path.join(parent, name)
+        for path in (Path(parent, name) for name in names):
             with suppress(OSError):
-                status = os.lstat(path)
+                status = path.lstat()
                 if stat.S_ISREG(status.st_mode) and status.st_size < 4 << 20:
-                    with open(path, "rb") as file:
-                        if SECRET.encode() in file.read():
-                            found.append(path)
+                    found += [str(path)] if SECRET.encode() in path.read_bytes() else []
     return found
 
 

@@ -37,8 +37,8 @@ class Mutator:
             *("${HOME}", "${CHAOS_SECRET}", "${NO_SUCH}", "{session_dir}", "{x.__class__}", "%(x)s", "%n%s", "{{}}"),
             *("os:system", "os.system", "chaos_evil:Sink", "chaos_evil", "subprocess:run", "builtins:eval"),
             *(f"$({touch}-shell)", f"`{touch}-ticks`", f"; {touch}-semicolon", f"| {touch}-pipe"),
-            *("</script><script>alert(1)</script>", "'; DROP TABLE record; --", "=cmd|' /C calc'!A0", "[x](javascript:1)"),
-            *("s3://other/bucket", "file:///etc", "http://127.0.0.1:9/", "memory://x", "NaN", "Infinity", "", "null", "1"),
+            *("</script><script>alert(1)</script>", "'; DROP TABLE record; --", "=cmd|' /C calc'!A0"),
+            *("s3://other/bucket", "file:///etc", "http://127.0.0.1:9/", "memory://x", "NaN", "Infinity", ""),
             *("2025-99-99T99:99:99Z", "9999-12-31T23:59:59+99:99", "passed", "0" * 40, "[", "(a+)+$" + "a" * 40),
         ]  # fmt: skip
         self.numbers: list[Any] = [
@@ -99,14 +99,14 @@ class Mutator:
         """A JSON file, or a line of JSON Lines, with other values in it."""
         text = data.decode()
         with suppress(ValueError):
-            return self._dump(self.structure(json.loads(text)))
+            return self.dump(self.structure(json.loads(text)))
         lines = [line for line in text.split("\n") if line]
         at = self.chance.randrange(len(lines))
         with suppress(ValueError):
-            lines[at] = self._dump(self.structure(json.loads(lines[at]))).decode()
+            lines[at] = self.dump(self.structure(json.loads(lines[at]))).decode()
         return ("\n".join(lines) + "\n").encode()
 
-    def _dump(self, value: Any) -> bytes:
+    def dump(self, value: Any) -> bytes:
         text = json.dumps(value)
         for name, literal in _LITERALS.items():
             text = text.replace(json.dumps(name), literal)
@@ -244,12 +244,14 @@ class Mutator:
 
 def _packed(members: Sequence[tuple[tarfile.TarInfo, bytes]]) -> bytes:
     target = io.BytesIO()
-    with gzip.GzipFile(fileobj=target, mode="wb", compresslevel=1) as packed:
-        with tarfile.open(fileobj=packed, mode="w|") as archive:
-            for member, content in members:
-                member.size = len(content)
-                with suppress(ValueError, UnicodeError):
-                    archive.addfile(member, io.BytesIO(content))
+    with (
+        gzip.GzipFile(fileobj=target, mode="wb", compresslevel=1) as packed,
+        tarfile.open(fileobj=packed, mode="w|") as archive,
+    ):
+        for member, content in members:
+            member.size = len(content)
+            with suppress(ValueError, UnicodeError):
+                archive.addfile(member, io.BytesIO(content))
     return target.getvalue()
 
 
