@@ -51,7 +51,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], help="which parts (default: all)")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)} (default: all)")
     parser.add_argument("--rounds", type=int, help="kills, files, pages, cases or records a writer")
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--kind", help="only this kind of session, file, service or database")
@@ -59,6 +59,8 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="a few rounds of each part")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="work here, and leave what failed")
     args = parser.parse_args()
+    if unknown := {*args.parts} - {*PARTS}:
+        parser.error(f"no such part: {', '.join(sorted(unknown))}; there is: {', '.join(PARTS)}")
     load()
     tallies: list[Tally] = []
     with tempfile.TemporaryDirectory(prefix="paceline-chaos-", dir=in_memory()) as temporary:

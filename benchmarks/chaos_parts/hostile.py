@@ -5,10 +5,12 @@ import os
 import random
 import shutil
 import stat
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from chaos_parts.ground import Action, Ended, Tally, adopted, command, end_all, environment, run
@@ -16,6 +18,8 @@ from chaos_parts.mutations import Mutator
 
 HANG_S = 20.0
 PEAK_MIB = 1024
+A_PROGRAM = 50
+"""One round in so many starts the program anew; a fork is what the others are."""
 SECRET = "the-content-of-a-file-outside-7f3a"
 STORE = "memory://bench/r"
 BENCHMARKS = Path(__file__).parents[1]
@@ -403,13 +407,16 @@ def one_round(tally: Tally, base: Base, seed: int, kind: str, number: int) -> No
         CHAOS_SECRET="a-secret-of-the-environment",
     )
     before = base.outside()
+    if number % A_PROGRAM == 0 and isinstance(action, list):
+        program = [sys.executable, "-P", "-m", "paceline", *action]
+        action = partial(os.execve, sys.executable, program, env)
     ended = run(action, round_.path, env, within_s=HANG_S, limits=True)
     tally.rounds += 1
     tally.took(ended)
     failed = False
     for column, what in problems(ended, round_, before):
         failed = True
-        words = action if isinstance(action, list) else action.__qualname__
+        words = getattr(action, "__qualname__", action)
         repeat = ["hostile", "--seed", str(seed), "--kind", kind, "--only", str(number)]
         tally.fail(column, f"{kind} {number}: {words}\n{what}", repeat)
     if adopted():

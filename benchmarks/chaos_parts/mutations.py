@@ -172,6 +172,8 @@ class Mutator:
 
     def _change_rows(self, database: sqlite3.Connection, table: str) -> None:
         columns = [row[1] for row in database.execute(f'PRAGMA table_info("{table}")')]
+        if not columns:
+            return  # It was dropped a moment ago.
         column = self.chance.choice(columns)
         what = self.chance.random()
         if what < 0.8:
