@@ -209,12 +209,8 @@ def end_all(mine: Sequence[int] = ()) -> None:
 
 
 def environment(directory: Path, **more: str) -> dict[str, str]:
-    """The variables of a command: our own but for Paceline's, and a home in a directory that is thrown away."""
-    ours = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("PACELINE_", "AWS_", "XDG_")) and name != "PYTHONDONTWRITEBYTECODE"
-    }
+    """The variables of a command: few of our own, and a home in a directory that is thrown away."""
+    ours = {name: os.environ[name] for name in ("PATH", "LANG", "LC_ALL", "TZ") if name in os.environ}
     home = directory / "home"
     home.mkdir(parents=True, exist_ok=True)
-    return {**ours, "HOME": str(home), "NO_COLOR": "1", **more}
+    return {**ours, "HOME": str(home), "NO_COLOR": "1", "OPENBLAS_NUM_THREADS": "1", **more}

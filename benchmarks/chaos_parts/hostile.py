@@ -407,6 +407,7 @@ def one_round(tally: Tally, base: Base, seed: int, kind: str, number: int) -> No
         CHAOS_SECRET="a-secret-of-the-environment",
     )
     before = base.outside()
+    words = getattr(action, "__qualname__", action)
     if number % A_PROGRAM == 0 and isinstance(action, list):
         program = [sys.executable, "-P", "-m", "paceline", *action]
         action = partial(os.execve, sys.executable, program, env)
@@ -416,7 +417,6 @@ def one_round(tally: Tally, base: Base, seed: int, kind: str, number: int) -> No
     failed = False
     for column, what in problems(ended, round_, before):
         failed = True
-        words = getattr(action, "__qualname__", action)
         repeat = ["hostile", "--seed", str(seed), "--kind", kind, "--only", str(number)]
         tally.fail(column, f"{kind} {number}: {words}\n{what}", repeat)
     if adopted():

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from paceline.cli.inputs import SuiteCommand, make_request, masked_errors, suite_inputs
-from paceline.cli.output import flush, write, write_bytes
+from paceline.cli.output import flush, write, write_encoded
 from paceline.errors import ConfigError, PacelineError
 from paceline.model import RUN_DIR, Case, Plan
 from paceline.report.format import count, duration, required, size, visible
@@ -54,11 +54,11 @@ def command(*, as_json: bool, explain: bool, **options: Any) -> int:
         if as_json:  # errors are part of the JSON, also those that leave no plan
             problems = error.problems if isinstance(error, ConfigError) else (error,)
             nothing = {"session": options["session_name"] or "", "cases": [], "errors": [*map(str, problems)]}
-            write_bytes(dump(nothing) + b"\n")
+            write_encoded(dump(nothing) + b"\n")
         raise
     redactor = Redactor(plan.secret_values)
     if as_json:
-        write_bytes(dump(plan_json(plan, redactor)) + b"\n")
+        write_encoded(dump(plan_json(plan, redactor)) + b"\n")
     elif explain:
         from paceline.config.explain import explain as explained
 
