@@ -313,13 +313,18 @@ def archive(round_: Round) -> Action:
 
 
 def outbox(round_: Round) -> Action:
-    round_.take("results", "suite.yaml", "scripts")
-    where = round_.path / "results/s1/.outbox"
     chance = round_.mutator.chance
+    round_.take("results", *chance.choice((("suite.yaml", "scripts"), ())))
+    where = round_.path / "results/s1/.outbox"
     if chance.random() < 0.5:
         spec = next(where.glob("*/spec.json"))
         data = json.loads(spec.read_text())
-        data["spec"][chance.choice(sorted(data["spec"]))] = round_.mutator.value()
+        attacks = {
+            "type": ["chaos_evil:Sink", "os:system"],
+            "options": [{"directory": str(round_.mutator.canary)}],
+        }
+        name = chance.choice([*[*attacks] * 6, *sorted(data["spec"])])
+        data["spec"][name] = chance.choice([*attacks.get(name, ()), round_.mutator.value()])
         spec.write_bytes(round_.mutator.dump(data))
     else:
         round_.mutator.tree(where)

@@ -29,6 +29,7 @@ DAMAGES = {
     'ALTER TABLE "case" RENAME COLUMN kind TO gone': "the table case has no column kind",
     "UPDATE environment SET data = x'7b7d'": "the column data of environment holds what does not belong there",
     "UPDATE environment SET data = '{'": "the column data of environment holds what does not belong there",
+    """UPDATE environment SET data = '["\\ud800"]'""": "the column data of environment holds what does not",
     "UPDATE environment SET platform = CAST(x'ff' AS TEXT)": "Could not decode to UTF-8",
 }
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from paceline.errors import SessionError
 from paceline.history.session_info import SessionInfo, session_id
 from paceline.model import Record
-from paceline.record import codec, layout
+from paceline.record import below, codec, layout
 from paceline.record.directory import SessionDir, sessions
 from paceline.record.events import first_start
 from paceline.record.packages import PACKAGES
@@ -69,8 +69,10 @@ def _started(path: Path) -> tuple[str, str]:
 def _records(path: Path) -> Iterator[Record]:
     """The record of each case, and those of earlier attempts, which were moved aside."""
     for entry, record in SessionDir.open(path).stored_records():
-        for file in sorted((entry / layout.ATTEMPTS).glob(f"attempt-*/{layout.RECORD}")):
-            earlier = codec.read_record(file)
+        attempts = entry.relative_to(path) / layout.ATTEMPTS
+        for name in below.names(path, str(attempts)):
+            is_attempt = name.startswith("attempt-")
+            earlier = codec.read_record(path / attempts / name / layout.RECORD, path) if is_attempt else None
             if earlier is not None and earlier.attempt != record.attempt:
                 yield earlier
         yield record
@@ -78,13 +80,13 @@ def _records(path: Path) -> Iterator[Record]:
 
 def _environment(path: Path) -> dict[str, Any]:
     try:
-        data = codec.load((path / "environment.json").read_bytes())
+        data = codec.load(below.read(path, "environment.json"))
     except (OSError, ValueError):
         return {}
     if not isinstance(data, dict):
         return {}
     try:
-        packages = (path / PACKAGES).read_text(errors="replace").splitlines()
+        packages = below.read(path, PACKAGES).decode(errors="replace").splitlines()
     except OSError:
         packages = []
     return {**data, "packages": packages}

@@ -15,6 +15,7 @@ from paceline.errors import HistoryError, PacelineError
 from paceline.history.store.database import raise_as_told
 from paceline.history.store.schema import metadata
 from paceline.history.urls import Target, readable_address
+from paceline.record.codec import load
 
 _JSON = frozenset({"meta", "params", "outcome", "suspects", "data"})
 _REMEDY = "the file is damaged: make a new one with 'paceline history import' from the sessions' files"
@@ -67,11 +68,17 @@ def _damages(database: sqlite3.Connection, is_current: bool) -> Iterator[str]:
 
 
 def _wrong_values(database: sqlite3.Connection, table: str, column: Column[object]) -> Iterator[str]:
+    wrong = f"the column {column.name} of {table} holds what does not belong there"
     if database.execute(f'SELECT 1 FROM "{table}" WHERE {_is_wrong(column)} LIMIT 1').fetchone():  # noqa: S608 - our own names
-        yield f"the column {column.name} of {table} holds what does not belong there"
+        yield wrong
     if isinstance(column.type, Text):
-        for _ in database.execute(f'SELECT "{column.name}" FROM "{table}"'):  # noqa: S608 - our own names
-            pass  # A text that is not UTF-8 raises.
+        try:
+            # A text that is not UTF-8 raises by itself.
+            for (text,) in database.execute(f'SELECT "{column.name}" FROM "{table}"'):  # noqa: S608 - our own names
+                if text and column.name in _JSON:
+                    load(text.encode())
+        except ValueError:
+            yield wrong
 
 
 def _is_wrong(column: Column[object]) -> str:
@@ -80,8 +87,7 @@ def _is_wrong(column: Column[object]) -> str:
     kind = f"typeof({name})"
     allowed = "" if not column.nullable else f"{name} IS NOT NULL AND "
     if isinstance(column.type, Text):
-        as_json = f" OR ({name} != '' AND NOT json_valid({name}))" if column.name in _JSON else ""
-        return f"{allowed}({kind} != 'text'{as_json})"
+        return f"{allowed}{kind} != 'text'"
     if isinstance(column.type, Double):
         return f"{allowed}{kind} NOT IN ('real', 'integer')"
     if isinstance(column.type, LargeBinary):
