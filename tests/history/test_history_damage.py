@@ -27,6 +27,7 @@ def change(path: Path, *statements: str) -> None:
 DAMAGES = {
     "DROP TABLE case_alias": "the table case_alias is not there",
     'ALTER TABLE "case" RENAME COLUMN kind TO gone': "the table case has no column kind",
+    "ALTER TABLE history_version RENAME COLUMN version_num TO gone": "the table history_version has no column",
     "UPDATE environment SET data = x'7b7d'": "the column data of environment holds what does not belong there",
     "UPDATE environment SET data = '{'": "the column data of environment holds what does not belong there",
     """UPDATE environment SET data = '["\\ud800"]'""": "the column data of environment holds what does not",
