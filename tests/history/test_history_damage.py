@@ -69,3 +69,12 @@ def test_a_damaged_file_that_is_imported_is_the_one_named(history: Path, tmp_pat
 def test_a_mistake_of_ours_keeps_its_traceback(history: Path) -> None:
     with pytest.raises(TypeError, match="ours"), open_store(history):
         raise TypeError("ours")
+
+
+def test_a_row_that_leads_nowhere_is_said(history: Path) -> None:
+    change(history, "DELETE FROM session")
+    with (
+        pytest.raises(HistoryError, match="a record leads to a session that is not there"),
+        open_store(history),
+    ):
+        raise KeyError(1)  # as a reader does that looks for it

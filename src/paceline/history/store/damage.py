@@ -18,6 +18,11 @@ from paceline.history.urls import Target, readable_address
 from paceline.record.codec import load
 
 _JSON = frozenset({"meta", "params", "outcome", "suspects", "data"})
+_REFERENCES = (
+    *(("record", f"{name}_id", name) for name in ("session", "case", "environment", "setting")),
+    ("series", "case_id", "case"),
+    *((name, f"{to}_id", to) for name in ("metric", "repeated_sample") for to in ("series", "record")),
+)
 _REMEDY = "the file is damaged: make a new one with 'paceline history import' from the sessions' files"
 
 
@@ -65,6 +70,14 @@ def _damages(database: sqlite3.Connection, is_current: bool) -> Iterator[str]:
                     yield from _wrong_values(database, table.name, column)
                 elif is_current or table.name == VERSION_TABLE:
                     yield f"the table {table.name} has no column {column.name}"
+    yield from _lost_rows(database) if is_current else ()
+
+
+def _lost_rows(database: sqlite3.Connection) -> Iterator[str]:
+    for table, column, other in _REFERENCES:
+        lost = f'SELECT 1 FROM "{table}" WHERE {column} NOT IN (SELECT id FROM "{other}") LIMIT 1'  # noqa: S608 - our own names
+        if database.execute(lost).fetchone():
+            yield f"a {table} leads to a {other} that is not there"
 
 
 def _wrong_values(database: sqlite3.Connection, table: str, column: Column[object]) -> Iterator[str]:
