@@ -71,10 +71,17 @@ def test_a_mistake_of_ours_keeps_its_traceback(history: Path) -> None:
         raise TypeError("ours")
 
 
-def test_a_row_that_leads_nowhere_is_said(history: Path) -> None:
-    change(history, "DELETE FROM session")
-    with (
-        pytest.raises(HistoryError, match="a record leads to a session that is not there"),
-        open_store(history),
-    ):
-        raise KeyError(1)  # as a reader does that looks for it
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("DELETE FROM session", "a record leads to a session that is not there"),
+        (
+            "UPDATE record SET status = '/dev/zero'",
+            "the column status of record holds what does not belong there",
+        ),
+    ],
+)
+def test_the_cause_is_found_wherever_a_reader_fails(history: Path, statement: str, said: str) -> None:
+    change(history, statement)
+    with pytest.raises(HistoryError, match=said), open_store(history):
+        raise KeyError(1)  # as a reader does that stumbles over it

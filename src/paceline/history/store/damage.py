@@ -15,6 +15,7 @@ from paceline.errors import HistoryError, PacelineError
 from paceline.history.store.database import raise_as_told
 from paceline.history.store.schema import VERSION_TABLE, metadata
 from paceline.history.urls import Target, readable_address
+from paceline.model import Status
 from paceline.record.codec import load
 
 _JSON = frozenset({"meta", "params", "outcome", "suspects", "data"})
@@ -23,6 +24,7 @@ _REFERENCES = (
     ("series", "case_id", "case"),
     *((name, f"{to}_id", to) for name in ("metric", "repeated_sample") for to in ("series", "record")),
 )
+_WORDS = {"status": frozenset(Status)}
 _REMEDY = "the file is damaged: make a new one with 'paceline history import' from the sessions' files"
 
 
@@ -90,6 +92,8 @@ def _wrong_values(database: sqlite3.Connection, table: str, column: Column[objec
             for (text,) in database.execute(f'SELECT "{column.name}" FROM "{table}"'):  # noqa: S608 - our own names
                 if text and column.name in _JSON:
                     load(text.encode())
+                if text not in _WORDS.get(column.name, (text,)):
+                    raise ValueError
         except ValueError:
             yield wrong
 
