@@ -135,6 +135,7 @@ def _become(cwd: Path, env: Mapping[str, str], log: Path, limits: bool) -> None:
     sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
     os.environ.clear()
     os.environ.update(env)
+    sys.path[:0] = filter(None, env.get("PYTHONPATH", "").split(os.pathsep))  # as Python does when it starts
     runner = token_hex(8)
     for name, module in list(sys.modules.items()):
         if name.startswith("paceline.") and hasattr(module, "RUNNER"):
