@@ -105,7 +105,7 @@ class Base:
     def outside(self) -> dict[str, object]:
         """All that no round may change, and what it is now."""
         found: dict[str, object] = {}
-        for top in ("canary", "executed", "evil"):
+        for top in ("canary", "executed"):
             for path in sorted((self.root / top).rglob("*")):
                 status = path.lstat()
                 content = path.read_bytes() if stat.S_ISREG(status.st_mode) else None
