@@ -76,3 +76,10 @@ def test_a_database_of_somebody_else(place: Workplace, session: Path) -> None:
     for words in (("history", "log", "a"), ("history", "show"), ("regressions",), ("compare", "s", "s")):
         done = place.run(*words)
         assert "\x1b]" not in done.stdout + done.stderr
+
+
+def test_what_json_leaves_as_it_is_and_terminals_obey_is_escaped(place: Workplace) -> None:
+    place.write("suite.yaml", 'entries:\n  - {name: a, command: [echo, "\\x9B31m\\x7f\\e"]}\n')
+    done = place.run("plan", "suite.yaml", "--json")
+    assert not {*done.stdout} & {"\x9b", "\x7f", "\x1b"}
+    assert json.loads(done.stdout)["cases"][0]["argv"] == ["echo", "\x9b31m\x7f\x1b"]

@@ -164,3 +164,9 @@ def test_init_writes_a_suite_that_plans(place: Workplace) -> None:
     again = place.run("init", "new dir")
     assert again.returncode == 2
     assert "exists already" in again.stderr
+
+
+def test_a_results_directory_whose_name_is_too_long_is_said_in_one_line(place: Workplace) -> None:
+    place.write("suite.yaml", f"results_dir: {'x' * 300}\nentries:\n  - {{name: a, command: ['true']}}\n")
+    done = place.run("plan", "suite.yaml")
+    assert (done.returncode, done.stderr) == (2, "paceline: results_dir cannot be used: File name too long\n")

@@ -298,3 +298,13 @@ def test_the_results_directory_can_be_chosen(place: Workplace) -> None:
     assert Path(done.stdout.splitlines()[-1].removeprefix("Results in ")).samefile(
         place.path / "else where/d"
     )
+
+
+@pytest.mark.parametrize("plan", ["[]", '{"cases": 1}', '{"cases": [1.5, {"name": null}, {}]}'])
+def test_a_plan_that_is_no_plan_costs_only_what_did_not_run(
+    finished: tuple[Workplace, subprocess.CompletedProcess[str]], tmp_path: Path, plan: str
+) -> None:
+    shutil.copytree(finished[0].path / "results", tmp_path / "results", symlinks=True)
+    (tmp_path / "results/first/plan.json").write_text(plan)
+    done = Workplace(tmp_path).run("show", "first")
+    assert "Traceback" not in done.stderr and "of 3 cases" in done.stdout, done.stderr

@@ -362,3 +362,22 @@ def test_artifacts_on_a_disk_of_their_own_are_sent(suite: Workplace, s3: str) ->
     )
     assert done.returncode == 0 and (suite.path / "large/s/a/logs/stdout.log").is_file()
     assert archived("a")["logs/stdout.log"] == b"hello\n"
+
+
+@pytest.mark.parametrize(
+    "damage", [{"counts": "none"}, {"unfinished": "x"}, {"started_at": None, "counts": []}]
+)
+def test_a_summary_that_holds_what_no_session_has_is_said(
+    look: Look, s3: str, damage: dict[str, Any]
+) -> None:
+    whole = {
+        "schema": 1,
+        "session": "s",
+        "counts": {"passed": 1},
+        "unfinished": 0,
+        "state": "finished",
+        "ok": True,
+    }
+    summary = {**whole, "started_at": "2026-01-01T00:00:00.000Z", **damage}
+    ObjectStore("s3://bench/nightly").write(".sessions/s.json", json.dumps(summary).encode())
+    assert "they are damaged" in look("list", "--results-dir", "s3://bench/nightly")

@@ -112,6 +112,30 @@ def test_an_environment_that_was_edited_badly_costs_no_record(
         assert store.add(found.session, found.environment, found.records).records == 2
 
 
+def test_nothing_outside_of_a_session_is_read_for_it(ran: Workplace, tmp_path: Path) -> None:
+    session = shutil.copytree(
+        next(iter(find_sessions(ran.path / "results"))), tmp_path / "copy", symlinks=True
+    )
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/list.txt").write_text("private==1\n")
+    (session / "packages.txt").unlink()
+    (session / "packages.txt").symlink_to(tmp_path / "outside/list.txt")
+    assert read_session(session).environment["packages"] == []
+    (session / "packages.txt").unlink()
+    with (session / "packages.txt").open("wb") as file:
+        file.truncate(1 << 33)
+    assert read_session(session).environment["packages"] == []
+    before = len(list(read_session(session).records))
+    entry = next(session.glob("*/record.json")).parent
+    shutil.rmtree(entry / "attempts", ignore_errors=True)
+    kept = json.loads((entry / "record.json").read_text())
+    (tmp_path / "outside/attempt-9").mkdir()
+    (tmp_path / "outside/attempt-9/record.json").write_text(json.dumps({**kept, "attempt": 9}))
+    (entry / "attempts").symlink_to(tmp_path / "outside")
+    assert len(list(read_session(session).records)) <= before
+    assert 9 not in {record.attempt for record in read_session(session).records}
+
+
 def test_where_there_are_no_sessions(tmp_path: Path) -> None:
     assert find_sessions(tmp_path) == [] == find_sessions(tmp_path / "missing")
     with pytest.raises(SessionError, match="no session at"):

@@ -1,3 +1,4 @@
+import errno
 import os
 import shutil
 import signal
@@ -11,7 +12,7 @@ import pytest
 from paceline.errors import SessionError
 from paceline.record.directory import SessionDir
 from paceline.record.events import EventLog
-from paceline.record.lock import clear_stale, is_running, stale_run_ids
+from paceline.record.lock import SessionLock, clear_stale, is_running, stale_run_ids, unchanged_time
 from record.session_dirs import names_in
 
 HOLD_LOCK = """
@@ -127,3 +128,23 @@ class TestLock:
         with suppress(OSError):  # Refused at once.
             stale_run_ids(session_dir.path)
         clear_stale(session_dir.path)
+
+
+def test_a_full_disk_is_said_and_leaves_the_session_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    (tmp_path / "s").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr("paceline.record.lock.os.pwrite", refuse)
+        with pytest.raises(SessionError, match=r"cannot lock the session .*No space left on device"):
+            SessionLock(tmp_path / "s").take()
+    assert SessionLock(tmp_path / "s").take()
+
+
+def test_an_error_passes_through_where_the_time_is_left_unchanged(tmp_path: Path) -> None:
+    (tmp_path / ".lock").touch()
+    with pytest.raises(FileNotFoundError), unchanged_time(tmp_path):
+        (tmp_path / "nothing").read_bytes()

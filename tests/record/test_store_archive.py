@@ -205,3 +205,22 @@ def test_links_are_made_again(tmp_path: Path) -> None:
     latest = Path("attempts/repeat-10")
     assert (tmp_path / "many/stdouterr.log").readlink() == latest / "logs/stdouterr.log"
     assert (tmp_path / "many/benchmark_results").readlink() == latest / "benchmark_results"
+
+
+@pytest.mark.parametrize("at", [10, -6], ids=["its data", "its checksum"])
+def test_a_damaged_archive_is_said(tmp_path: Path, at: int) -> None:
+    member = tarfile.TarInfo("big")
+    member.size = 512 * 1000
+    # Without the blocks that end an archive, so that the reader comes to the checksum.
+    data = bytearray(gzip.compress(member.tobuf() + b"".join(b"%07d\n" % number for number in range(64_000))))
+    data[at : at + 4] = b"\xff" * 4
+    (tmp_path / "packed").write_bytes(data)
+    with pytest.raises(StoreError, match="the archive of there is damaged"):
+        unpack(tmp_path / "packed", tmp_path / "there", None)
+
+
+def test_a_file_where_a_directory_should_be_is_said(tmp_path: Path) -> None:
+    make(tmp_path / "e", "logs/stdout.log")
+    make(tmp_path / "there", "logs")
+    with pytest.raises(StoreError, match="the archive of there is not unpacked: Not a directory"):
+        unpack(packed(tmp_path / "e"), tmp_path / "there", None)

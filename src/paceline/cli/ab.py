@@ -100,7 +100,7 @@ def command(*, dry_run: bool, as_json: bool, quiet: bool, **options: Any) -> int
         return _print_plan(request, as_json=as_json)
     done = run_ab(request, say)
     if as_json:
-        output.write_bytes(dump(result_json(done.result), redactor=done.redactor) + b"\n")
+        output.write_encoded(dump(result_json(done.result), redactor=done.redactor) + b"\n")
     else:
         lines = [*terminal_lines(done.result), str(done.directory / "ab.html")]
         output.write(done.redactor.text("\n".join(lines)) + "\n")
@@ -119,7 +119,7 @@ def _print_plan(request: "ABRequest", *, as_json: bool) -> int:
     if as_json:
         plans = {name: plan_json(mask_plan(plan, mask)) for name, plan in prepared.plans.items()}
         data = {"arms": plans, "max_blocks": prepared.schedule.max_blocks, "warmup": prepared.schedule.warmup}
-        output.write_bytes(dump(data) + b"\n")
+        output.write_encoded(dump(data) + b"\n")
     else:
         output.write(mask.text("\n".join(_plan_lines(prepared))) + "\n")
     return 0

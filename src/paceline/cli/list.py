@@ -94,6 +94,8 @@ def _row(place: Location) -> _Row:
         return _Row(session=name, problem="written by a newer paceline: update to read it")
     except UnsafeName as error:
         return _Row(session=name, problem=str(error))
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError):
+        return _Row(session=name, problem="its files hold what no session has: they are damaged")
 
 
 def _summarised(name: str, summary: Mapping[str, Any]) -> _Row:

@@ -10,7 +10,7 @@ import click
 
 from paceline import plugins
 from paceline.cli.inputs import masked_errors
-from paceline.cli.output import write, write_bytes
+from paceline.cli.output import write, write_bytes, write_encoded
 from paceline.config.load import Loaded, load
 from paceline.config.nodes import parse_file
 from paceline.config.paths import normalise
@@ -273,7 +273,7 @@ def command(
     elif as_json:
         from paceline.record.codec import dump
 
-        write_bytes(dump(_as_data(needs)) + b"\n")
+        write_encoded(dump(_as_data(needs)) + b"\n")
     else:
         write("".join(f"{line}\n" for line in _lines(needs)))
 

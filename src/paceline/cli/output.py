@@ -1,6 +1,7 @@
 """Standard output, which may be closed, full, or read by somebody who goes away."""
 
 import os
+import re
 import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TextIO
@@ -12,6 +13,7 @@ from paceline.errors import PacelineError
 if TYPE_CHECKING:
     from logging import LogRecord
 
+_CONTROL_IN_JSON = re.compile(rb"\xc2[\x80-\x9f]|\x7f")  # in UTF-8
 _logged: set[str] = set()
 
 
@@ -102,7 +104,12 @@ def write_json(value: Any) -> None:
     """Print a value as JSON, over several lines."""
     from paceline.record.codec import dump
 
-    write_bytes(dump(value, pretty=True) + b"\n")
+    write_encoded(dump(value, pretty=True) + b"\n")
+
+
+def write_encoded(data: bytes) -> None:
+    """Print JSON that is encoded already; what JSON leaves as it is and terminals obey is escaped."""
+    write_bytes(_CONTROL_IN_JSON.sub(lambda found: b"\\u00%02x" % found[0][-1], data))
 
 
 def error_text(error: PacelineError, text: str | None = None) -> str:

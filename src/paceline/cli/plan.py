@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from paceline.cli.inputs import SuiteCommand, make_request, masked_errors, suite_inputs
-from paceline.cli.output import error_text, flush, write, write_bytes
+from paceline.cli.output import error_text, flush, write, write_encoded
 from paceline.errors import ConfigError, PacelineError
 from paceline.model import RUN_DIR, Case, Plan
 from paceline.report.format import count, duration, required, size, visible
@@ -56,11 +56,11 @@ def command(*, as_json: bool, explain: bool, **options: Any) -> int:
             problems = error.problems if isinstance(error, ConfigError) else (error,)
             shown = [error_text(error, str(problem)) for problem in problems]
             nothing = {"session": options["session_name"] or "", "cases": [], "errors": shown}
-            write_bytes(dump(nothing) + b"\n")
+            write_encoded(dump(nothing) + b"\n")
         raise
     redactor = Redactor(plan.secret_values)
     if as_json:
-        write_bytes(dump(plan_json(mask_plan(plan, redactor))) + b"\n")
+        write_encoded(dump(plan_json(mask_plan(plan, redactor))) + b"\n")
     elif explain:
         from paceline.config.explain import explain as explained
 

@@ -106,7 +106,7 @@ def print_json(report: "Report") -> int:
 
     try:
         for part in pieces(JsonWriter(report), report.records):
-            output.write_bytes(part)
+            output.write_encoded(part)
         output.flush()
     except output.OutputError as error:
         click.echo(f"paceline: {error}", err=True)

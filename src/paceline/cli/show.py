@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from paceline.cli.completion import complete_session, complete_session_case
-from paceline.cli.output import flush, write_bytes, write_json, write_lines
+from paceline.cli.output import flush, write_encoded, write_json, write_lines
 from paceline.cli.stored import (
     StoredSession,
     files_of,
@@ -56,7 +56,7 @@ def command(session: str | None, case: str | None, results_dir: Path | str | Non
 
             report = stored.report()
             for part in pieces(JsonWriter(report), report.records):
-                write_bytes(part)
+                write_encoded(part)
         else:
             console = make_console(sys.stdout)
             console.session_finished(stored.report(), place)

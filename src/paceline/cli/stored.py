@@ -167,5 +167,8 @@ def _planned_cases(path: Path) -> Iterator[Case]:
         return
     kinds: tuple[tuple[str, CaseKind], ...] = (("setups", "data_setup"), ("cases", "entry"))
     for key, kind in kinds:
-        for name in (case["name"] for case in plan.get(key, ())):
-            yield Case(name=name, entry=name, key=name, kind=kind)
+        listed = plan.get(key) if isinstance(plan, dict) else None
+        for case in listed if isinstance(listed, list) else ():
+            name = case.get("name") if isinstance(case, dict) else None
+            if isinstance(name, str):
+                yield Case(name=name, entry=name, key=name, kind=kind)

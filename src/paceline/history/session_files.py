@@ -1,6 +1,5 @@
 """A session's files, which are the truth, as what the history takes."""
 
-import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,6 +8,7 @@ from paceline.errors import SessionError
 from paceline.history.session_info import SessionInfo, session_id
 from paceline.model import Record
 from paceline.record import below, codec, layout
+from paceline.record.directory import SessionDir, sessions
 from paceline.record.environment import without_others
 from paceline.record.events import first_start
 from paceline.record.packages import PACKAGES
@@ -28,17 +28,7 @@ class SessionFiles(NamedTuple):
 
 def find_sessions(path: Path) -> list[Path]:
     """The session at a path, or all sessions of the results directory at it, oldest first; a link is none."""
-    if _last_started(path) is not None:
-        return [path]
-    inner = [name for name in below.names(path) if below.is_dir(path, name)]
-    found = [(time, name) for name in inner if (time := _last_started(path, f"{name}/")) is not None]
-    return [path / name for _, name in sorted(found)]
-
-
-def _last_started(root: Path, folder: str = "") -> float | None:
-    """When the session in a folder was started or resumed last; None if there is none."""
-    marks = (below.status(root, f"{folder}{name}") for name in (layout.LOCK, "plan.json"))
-    return next((mark.st_mtime for mark in marks if mark and stat.S_ISREG(mark.st_mode)), None)
+    return [path] if layout.is_session(path) else sessions(path)[::-1]
 
 
 def read_session(path: Path, place: str = "") -> SessionFiles:
@@ -46,7 +36,7 @@ def read_session(path: Path, place: str = "") -> SessionFiles:
 
     `place` is where it is kept, if that is not where its files are now.
     """
-    if _last_started(path) is None:
+    if not layout.is_session(path):
         raise SessionError(f"no session at {path}: 'paceline list' shows those of a results directory")
     environment = _environment(path)
     return SessionFiles(_session_info(path, environment, place), environment, _records(path))
@@ -77,19 +67,13 @@ def _started(path: Path) -> tuple[str, str]:
 
 def _records(path: Path) -> Iterator[Record]:
     """The record of each case, and those of earlier attempts, which were moved aside."""
-    setups = [f"{layout.DATA_SETUP}/{name}" for name in below.names(path, layout.DATA_SETUP)]
-    for entry in (*setups, *below.names(path)):
-        if not below.is_dir(path, entry):
-            continue
-        record = codec.read_record_below(path, f"{entry}/{layout.RECORD}")
-        if record is None:
-            continue
-        attempts = f"{entry}/{layout.ATTEMPTS}"
-        for name in below.names(path, attempts) if below.is_dir(path, attempts) else ():
-            if name.startswith("attempt-"):
-                earlier = codec.read_record_below(path, f"{attempts}/{name}/{layout.RECORD}")
-                if earlier is not None and earlier.attempt != record.attempt:
-                    yield earlier
+    for entry, record in SessionDir.open(path).stored_records():
+        attempts = entry.relative_to(path) / layout.ATTEMPTS
+        for name in below.names(path, str(attempts)):
+            is_attempt = name.startswith("attempt-")
+            earlier = codec.read_record(path / attempts / name / layout.RECORD, path) if is_attempt else None
+            if earlier is not None and earlier.attempt != record.attempt:
+                yield earlier
         yield record
 
 

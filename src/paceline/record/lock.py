@@ -29,19 +29,22 @@ class SessionLock:
         """Lock the session and name its owner; False if this object holds it already."""
         if self._fd is not None:
             return False
+        owner = {"pid": os.getpid(), "host": socket.gethostname(), "runner": RUNNER, "machine": machine()}
+        fd = None
         try:
             fd = lock_file(self._session_dir / LOCK, optional=True)
+            os.ftruncate(fd, os.pwrite(fd, codec.dump({**owner, "file": _file_id(os.fstat(fd))}), 0))
         except BlockingIOError:
             who = describe(_read_owner(self._session_dir))
             raise SessionError(
                 f"session {self._session_dir.name} is being run by {who}: wait for it, or end it first"
             ) from None
         except OSError as error:
+            if fd is not None:
+                os.close(fd)
             raise SessionError(
                 f"cannot lock the session {self._session_dir}: {error.strerror or error}"
             ) from error
-        owner = {"pid": os.getpid(), "host": socket.gethostname(), "runner": RUNNER, "machine": machine()}
-        os.ftruncate(fd, os.pwrite(fd, codec.dump({**owner, "file": _file_id(os.fstat(fd))}), 0))
         self._fd = fd
         return True
 
@@ -94,16 +97,17 @@ def clear_stale(session_dir: Path) -> None:
 @contextmanager
 def unchanged_time(session_dir: Path) -> Iterator[None]:
     """Leaves the time of a session's lock as it was: by it the newest session is known."""
-    with suppress(OSError):
+    try:
         status = (session_dir / LOCK).lstat()
-        try:
-            yield
-        finally:
-            with suppress(OSError):
-                times = (status.st_atime_ns, status.st_mtime_ns)
-                os.utime(session_dir / LOCK, ns=times, follow_symlinks=False)
+    except OSError:
+        yield
         return
-    yield
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            times = (status.st_atime_ns, status.st_mtime_ns)
+            os.utime(session_dir / LOCK, ns=times, follow_symlinks=False)
 
 
 def _was_abandoned(session_dir: Path) -> bool:

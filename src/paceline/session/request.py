@@ -157,4 +157,7 @@ def _session_name(request: Request, results: Location) -> str:
     results_dir = working_dir(results)
     name = f"nightly-run-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     candidates = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
-    return next(candidate for candidate in candidates if not (results_dir / candidate).exists())
+    try:
+        return next(candidate for candidate in candidates if not (results_dir / candidate).exists())
+    except OSError as error:  # Such as a name that is too long.
+        raise SessionError(f"results_dir cannot be used: {error.strerror}") from error

@@ -3,9 +3,10 @@
 import os
 import posixpath
 import tarfile
+import zlib
 from collections.abc import Iterator
 from contextlib import suppress
-from gzip import GzipFile
+from gzip import BadGzipFile, GzipFile
 from pathlib import Path
 from stat import S_ISLNK
 from typing import IO
@@ -87,8 +88,10 @@ def unpack(packed: Path, entry: Path, artifacts: Path | None) -> None:
                         f"{member.name!r} in the archive of {entry.name} is refused: it is not a file"
                     )
                 _put_down(member.name, content, entry, artifacts)
-    except (tarfile.TarError, EOFError, ValueError) as error:
+    except (tarfile.TarError, BadGzipFile, zlib.error, EOFError, ValueError) as error:
         raise StoreError(f"the archive of {entry.name} is damaged: {error}") from error
+    except OSError as error:
+        raise StoreError(f"the archive of {entry.name} is not unpacked: {error.strerror or error}") from error
 
 
 def _put_down(name: str, content: IO[bytes], entry: Path, artifacts: Path | None) -> None:
