@@ -1,5 +1,6 @@
 """A fingerprint changes with what decides the result, and with nothing else."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -256,3 +257,8 @@ def test_the_program_of_a_command_counts_by_its_content(
     before = plan(text).cases[0].fingerprint
     (suite / "prog").write_text("2")
     assert (plan(text).cases[0].fingerprint != before) == counts
+
+
+def test_what_is_not_a_file_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert FileHashes().of("/dev/zero") == FileHashes().of(str(tmp_path / "pipe")) == ""

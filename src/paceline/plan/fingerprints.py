@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from paceline.model import Case
+from paceline.record import below
 from paceline.record.redact import MASK, is_maskable, secrets_of
 
 FORMULA = 2
@@ -129,6 +130,6 @@ class FileHashes:
         if path not in self._known:
             self._known[path] = ""
             # A ValueError is for a sentinel in the path, which is a problem already.
-            with suppress(OSError, ValueError), Path(path).open("rb") as file:
+            with suppress(OSError, ValueError), below.open_given(Path(path)) as file:
                 self._known[path] = hashlib.file_digest(file, "sha256").hexdigest()
         return self._known[path]
