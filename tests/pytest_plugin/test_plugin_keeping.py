@@ -33,7 +33,7 @@ def test_a_session_knows_where_it_ran(suite: Suite, monkeypatch: pytest.MonkeyPa
     assert record.revision == session.revision and record.environment
     with open_store(suite.path / "benchmark.db") as store:
         (environment,) = store.environments(session)
-        (row,) = store.database.rows("SELECT name, path, duration, python_version FROM test_run")
+        (row,) = store.query("SELECT name, path, duration, python_version FROM test_run")[1]
     assert environment["id"] == record.environment and "pytest" in environment["packages"]
     assert row[:2] == ("test_it", "test_it.py") and row[2] == record.metrics["duration"].value and row[3]
 

@@ -82,7 +82,7 @@ def _walk(entry: Entry, directory: str, last_run: str, depth: int) -> Iterator[A
         name = f"{directory}/{each}" if directory else each
         # Of several runs the last one counts, and attempts that were moved aside do not.
         is_earlier = directory == layout.ATTEMPTS and name != last_run
-        if each.startswith(".") or name in _LEFT_OUT or is_earlier:
+        if each.startswith(".") or not each.isprintable() or name in _LEFT_OUT or is_earlier:
             continue
         path = entry.find(name)
         found = below.status(*path)
