@@ -12,7 +12,6 @@ from paceline.history.findings import StoredFinding, add_verdict, find_finding, 
 from paceline.history.series import Column, Epoch, Series
 from paceline.history.session_info import Added, SessionInfo
 from paceline.history.store import changes
-from paceline.history.store.damage import raise_if_damaged, read_from
 from paceline.history.store.database import Database, Row, chunks, connect
 from paceline.history.store.entries import Entry, to_entry, to_record
 from paceline.history.store.environments import StoredEnvironment, to_stored
@@ -44,14 +43,12 @@ CHUNK = 1000
 
 def open_store(url: str | Path, *, create: bool = True, read_only: bool = False) -> "Store":
     """The history at a file or URL, created or brought to the newest schema if need be."""
-    target = parse_target(url)
-    with read_from(target, is_current=False):
-        database = connect(target, create=create, read_only=read_only)
-        try:
-            ensure_schema(database)
-        except BaseException:
-            database.close()
-            raise
+    database = connect(parse_target(url), create=create, read_only=read_only)
+    try:
+        ensure_schema(database)
+    except BaseException:
+        database.close()
+        raise
     return Store(database)
 
 
@@ -70,7 +67,6 @@ class Store:
         try:
             if error:
                 explain(self.database, error)
-                raise_if_damaged(self.database.target, error)
         finally:
             self.close()
 
@@ -256,7 +252,7 @@ FROM "case" c JOIN record r ON r.case_id = c.id WHERE c.kind = 'entry' GROUP BY 
 
     def merge_from(self, url: str | Path) -> Added:
         """Add all that another history has; it is left as it is."""
-        with read_from(parse_target(url)), opened_source(url) as source:
+        with opened_source(url) as source:
             return merge_into(self.database, self._writer, source)
 
     def export(

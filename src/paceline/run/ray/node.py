@@ -107,6 +107,7 @@ class NodeSlot:
         self._labels.clear()
         self._jobs += 1
         directory = SessionDir(self._home / "cases" / str(self._jobs))
+        directory.path.mkdir(parents=True)
         case = _moved_here(job)
         self._entry_dir = directory.entry_dir(case)
         events = _Events()
