@@ -14,8 +14,9 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import NamedTuple
 
 MAX_FILE_BYTES = 64 << 20
 """The most that is read into memory of one file, unless the caller says otherwise."""
@@ -107,12 +108,12 @@ def open_below(root: Path | str, name: str, flags: int = os.O_RDONLY, mode: int 
     return found
 
 
-def open_file(root: Path | str, name: str) -> BinaryIO:
+def open_file(root: Path | str, name: str) -> BufferedReader:
     """A regular file to read from, piece by piece."""
     return os.fdopen(open_below(root, name), "rb")
 
 
-def open_given(path: Path) -> BinaryIO:
+def open_given(path: Path) -> BufferedReader:
     """A regular file that a user named, to read from: whatever link leads to it is the user's own."""
     found = os.open(path, os.O_RDONLY | (_FILE & ~os.O_NOFOLLOW))
     if not stat.S_ISREG(os.fstat(found).st_mode):
