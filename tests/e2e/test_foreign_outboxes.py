@@ -143,7 +143,7 @@ def test_a_session_of_ones_own_elsewhere_or_without_its_key_needs_its_configurat
         environ = {"XDG_STATE_HOME": str(suite.path / "state"), "HOOK_TOKEN": "tok-7654321"}
         kill_run(suite, server, XDG_STATE_HOME=environ["XDG_STATE_HOME"])
         results = suite.path / "results"
-        shutil.copytree(results / "own", results / "copied")
+        shutil.copytree(results / "own", results / "copied", symlinks=True)
         assert WAITS in suite.run("send", "copied", **environ).stdout
         (results / "own").rename(results / "moved")
         assert WAITS in suite.run("send", "moved", **environ).stdout

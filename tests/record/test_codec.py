@@ -214,3 +214,9 @@ def test_the_result_of_a_sink_has_the_known_keys(tmp_path: Path) -> None:
         "returncode": -15,
         "stdouterr_file": str(tmp_path / "stdouterr.log"),
     }
+
+
+def test_what_is_nested_too_deeply_is_no_json() -> None:
+    for inner in (b"", b"1234567890123456789012"):
+        with pytest.raises(ValueError, match=r"."):
+            load(b"[" * 100_000 + inner + b"]" * 100_000)

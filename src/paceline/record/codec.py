@@ -60,9 +60,11 @@ def digest(value: Any) -> str:
 
 def load(data: bytes) -> Any:
     """The value of a JSON text; raises `ValueError`. Strings for non-finite numbers stay strings."""
-    if _BIG_INT.search(data):  # orjson would round these to floats.
-        return json.loads(data)
-    return orjson.loads(data)
+    try:
+        # orjson would round large integers to floats.
+        return json.loads(data) if _BIG_INT.search(data) else orjson.loads(data)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
 
 
 def plain(value: Any, depth: int = 0) -> Any:
