@@ -64,11 +64,15 @@ def _parent(root: Path | str, name: str, *, make: bool = False) -> Iterator[tupl
     fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for part in parents:
-            if make:
-                with suppress(FileExistsError):
-                    os.mkdir(part, dir_fd=fd)
             try:
-                inner = os.open(part, _DIRECTORY, dir_fd=fd)
+                try:
+                    inner = os.open(part, _DIRECTORY, dir_fd=fd)
+                except FileNotFoundError:
+                    if not make:
+                        raise
+                    with suppress(FileExistsError):
+                        os.mkdir(part, dir_fd=fd)
+                    inner = os.open(part, _DIRECTORY, dir_fd=fd)
             except OSError as error:
                 # What is a link is NotADirectory to the kernel; say which it is.
                 if error.errno in (errno.ELOOP, errno.ENOTDIR) and _is_link(part, fd):
