@@ -182,3 +182,13 @@ def test_a_private_directory_is_its_owners_alone(tmp_path: Path, umask: int) -> 
     with pytest.raises(below.Refused):
         below.make_private_dir(tmp_path, "link")
     assert (tmp_path / "there").stat().st_mode & 0o777 == 0o755
+
+
+def test_a_root_that_may_not_be_read_is_not_an_empty_one(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> int:
+        raise PermissionError(13, "Permission denied", str(root))
+
+    assert below.names(root / "gone") == below.names(root / "a/b/file") == []
+    monkeypatch.setattr(os, "open", refuse)  # For root there is no such directory.
+    with pytest.raises(PermissionError):
+        below.names(root)

@@ -85,7 +85,7 @@ def find_artifacts_dir() -> Path | None:
 def find_session(given: str | None, results_dir: Location | None) -> Location:
     """The session of that path, URL or name; the newest without one."""
     if given is not None and ("/" in given or given in {".", ".."}):
-        # Looks at no configuration, so that a session can be shown from anywhere; absolute, since '.' is no name.
+        # Reads no configuration, so that a session can be shown from anywhere. Absolute, since '.' is not a name.
         place = parse_location(given)
         if isinstance(place, Path):
             place = Path(os.path.abspath(place))  # noqa: PTH100 - resolve() would follow links

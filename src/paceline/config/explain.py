@@ -130,7 +130,7 @@ def as_written(schema: Schema) -> Schema:
     for definition in (*definitions.values(), schema):
         properties = definition.get("properties", {})
         properties |= {key: _widen_value(key, value) for key, value in properties.items()}
-        # Another file may bring what this one lacks; what they lack together is told when they are loaded.
+        # Another file may have what this one lacks; what all of them lack is reported when they are loaded.
         definition.pop("required", None)
     _allow_shorthands(schema, definitions)
     schema["patternProperties"] = {"^x-": {"description": "Ignored; a place for anchors."}}

@@ -82,7 +82,7 @@ def _merge_mappings(left: dict[str, Node], right: dict[str, Node]) -> dict[str, 
 
 
 def _check_append(key: str, left: Node, right: Node) -> None:
-    """Appending to what is no list would silently replace it."""
+    """Appending to something that is not a list would silently replace it."""
     if (
         right.tag == APPEND
         and left.value is not None

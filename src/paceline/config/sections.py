@@ -165,7 +165,7 @@ class Nightly(Section):
     no_index: bool = Field(default=False, description="Look for packages nowhere else.")
     metrics: list[Name] = Field(
         default=[],
-        description="Names or globs of the metrics that the night tells of and follows up; all that have a direction "
+        description="Names or globs of the metrics that the night reports and follows up; all that have a direction "
         "by default. 'paceline regressions' lists the others too.",
     )
     confirm: bool = Field(default=True, description="Whether what looks worse is run again.")

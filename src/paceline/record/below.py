@@ -174,14 +174,19 @@ def is_link(root: Path | str, name: str) -> bool:
 
 
 def names(root: Path | str, name: str = "") -> list[str]:
-    """What a directory holds, sorted, without names that a terminal obeys; nothing if it is not there or a link."""
+    """What a directory holds, sorted, without names that a terminal obeys; nothing if it is not there or a link.
+
+    A root that may not be read is an error, as nobody should take it for an empty one.
+    """
     try:
         if name:
             with _parent(root, name) as (parent, last):
                 fd = os.open(last, _DIRECTORY, dir_fd=parent)
         else:
             fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
+    except OSError as error:
+        if not name and not isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise
         return []
     try:
         with os.scandir(fd) as entries:
