@@ -318,7 +318,7 @@ def _find_needs(options: dict[str, Any], read_only: tuple[str, ...]) -> "Needs":
         if name not in known:
             there_is = ", ".join(known) or "none"
             raise click.BadParameter(
-                f"{name!r} is not an item of 'paths', which has {there_is}", param_hint="--read-only"
+                f"{name!r} is not an item of 'paths'; it has {there_is}", param_hint="--read-only"
             )
     fixed = {f"paths: {name}" for name in read_only}
     mounts = [replace(one, is_writable=one.is_writable and one.why not in fixed) for one in mounts]
