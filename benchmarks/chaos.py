@@ -1,6 +1,6 @@
 """Load and faults: what is lost, done twice, left behind, or gets in, when things go wrong on purpose.
 
-    python benchmarks/chaos.py                            everything: about an hour
+    python benchmarks/chaos.py                            everything
     python benchmarks/chaos.py --quick                    a few rounds of each part
     python benchmarks/chaos.py kills --rounds 1000        only one part
     python benchmarks/chaos.py hostile --seed 7 --only 41 one round again
