@@ -173,6 +173,20 @@ def test_a_sink_named_by_an_import_path_that_fails_spoils_no_later_run(suite: Wo
     assert sent.stdout.count("sink gadget:Absent: 0 delivered, 3 still waiting (off: cannot import") == 2
 
 
+def test_a_journal_that_is_a_link_is_refused_in_a_line(theirs: Workplace) -> None:
+    with serving() as server:
+        outbox = make_session(theirs, server.url).parents[1]
+        victim = theirs.write("victim", "")
+        (outbox / "journal.jsonl").unlink()
+        (outbox / "journal.jsonl").symlink_to(victim)
+        done = act(theirs, "send", "theirs", "--config", "theirs.yaml")
+    assert (done.returncode, victim.read_text()) == (2, "")
+    assert "journal.jsonl' is refused: it is not a regular file" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert act(theirs, "run", "suite.yaml", "--no-history").returncode == 0
+    assert victim.read_text() == ""
+
+
 def test_an_outbox_is_its_owners_alone(suite: Workplace) -> None:
     suite.write("suite.yaml", f"sinks: [{{type: files, name: files, directory: copies}}]\n{SUITE}")
     before = os.umask(0o022)

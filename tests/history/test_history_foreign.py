@@ -33,6 +33,7 @@ TRICKS = {
         "DROP TABLE history_version",
         f"CREATE VIEW history_version AS {ENDLESS} AS version_num FROM n",
     ],
+    "another version table": ["ALTER TABLE history_version RENAME COLUMN version_num TO number"],
     "a virtual table": [
         "DROP TABLE session",
         "CREATE VIRTUAL TABLE session USING fts5(id, ident, name, kind, started_at, revision)",
@@ -116,6 +117,24 @@ def test_a_wrong_row_is_named_when_a_file_is_merged(database: Path, tmp_path: Pa
     said = r"theirs.db holds.*record.*attempt is not a whole number"
     with open_store(tmp_path / "ours.db") as ours, pytest.raises(HistoryError, match=said):
         ours.merge_from(database)
+
+
+@pytest.mark.parametrize("value", ["7", "[]", "{", "null"])
+def test_json_of_another_shape_is_named_when_a_file_is_merged(
+    database: Path, tmp_path: Path, value: str
+) -> None:
+    change(database, f"UPDATE environment SET data = '{value}'")
+    said = r"theirs.db holds.*environment.*data is not an object in JSON"
+    with open_store(tmp_path / "ours.db") as ours, pytest.raises(HistoryError, match=said):
+        ours.merge_from(database)
+
+
+def test_a_file_of_a_format_to_come_is_said(database: Path) -> None:
+    with database.open("r+b") as file:
+        file.seek(44)  # the number of the format of its tables
+        file.write(b"\0\0\0\x09")
+    with pytest.raises(HistoryError, match=r"theirs.db: unsupported file format: a later version"):
+        open_store(database)
 
 
 def test_text_that_is_not_utf8_is_said(database: Path) -> None:

@@ -130,7 +130,12 @@ def _invoke() -> int:
         text = output.error_text(error)
         click.echo(text if isinstance(error, ConfigError) else f"paceline: {text}", err=True)
         return error.exit_code
-    except OSError:
+    except OSError as error:
+        below = sys.modules.get("paceline.record.below")
+        if below and isinstance(error, below.Refused):
+            text = output.error_text(PacelineError(f"{error.filename}: {error.strerror}"))
+            click.echo(f"paceline: {text}", err=True)
+            return PacelineError.exit_code
         if output.flush():
             raise
         return 1  # click's own help or version could not be printed, which was said just now

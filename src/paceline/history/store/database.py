@@ -213,6 +213,7 @@ _HINTS = {
     "interrupted": "reading it takes longer than its size explains, so it is damaged: name another file",
     "Could not decode to UTF-8": "a row of it holds what is not text: name another file",
     "too big": "a row of it holds more than any of ours: name another file",
+    "unsupported file format": "a later version of SQLite made it, or it is damaged",
     "malformed": "the file is damaged: make a new one with 'paceline history import' from the sessions' files",
 }
 

@@ -27,7 +27,11 @@ _TYPES = {
     "BLOB": f"typeof({{0}}) <> 'blob' OR length({{0}}) <> {_IDENT_BYTES}",
     "TEXT": "typeof({0}) <> 'text'",
 }
-_JSON = frozenset({"session.meta", "environment.data", "case.params", "setting.data", "record.outcome"})
+_OBJECTS = ("session.meta", "environment.data", "case.params", "setting.data", "record.outcome")
+_JSON = {
+    **dict.fromkeys((*_OBJECTS, "finding.last_good", "finding.first_bad"), "object"),
+    "finding.suspects": "array",
+}
 _REFERENCES = {
     "record": {
         "session_id": "session",
@@ -72,7 +76,7 @@ class StepLimit:
 
 def check_tables(database: "Database") -> None:
     """Refuse a file of SQLite in which a name of ours is not a plain table, or which has triggers."""
-    from paceline.history.store.schema import metadata
+    from paceline.history.store.schema import metadata, revision
 
     found = database.rows("SELECT type, name, tbl_name, rootpage FROM sqlite_master")
     for kind, name, table, page in found:
@@ -80,6 +84,9 @@ def check_tables(database: "Database") -> None:
             raise _refused(database, f"it has a trigger {name!r:.80}")
         if name in metadata.tables and kind != "index" and (kind != "table" or not page):
             raise _refused(database, f"{name!r} is not a plain table in it")
+    columns = {name for (name,) in database.rows("SELECT name FROM pragma_table_info(?)", (revision.name,))}
+    if columns and not columns.issuperset(revision.columns.keys()):
+        raise _refused(database, f"its table {revision.name} has not our columns")
 
 
 def check_columns(database: "Database") -> None:
@@ -150,8 +157,9 @@ def _conditions(table: str, column: "Column[Any]") -> Iterator[tuple[str, str]]:
     kind = str(column.type.compile()).partition("(")[0]
     null = f"{name} IS NOT NULL AND " if column.nullable else ""
     yield f"{null}({_TYPES.get(kind, _TYPES['TEXT']).format(name)})", f"is not {_said(kind)}"
-    if f"{table}.{column.name}" in _JSON:
-        yield f"{name} <> '' AND NOT json_valid({name})", "is not JSON"
+    if shape := _JSON.get(f"{table}.{column.name}"):
+        is_other = f"CASE WHEN json_valid({name}) THEN json_type({name}) <> '{shape}' ELSE 1 END"
+        yield f"{name} <> '' AND {is_other}", f"is not an {shape} in JSON"
     if column.name in known:
         yield f'NOT EXISTS (SELECT 1 FROM "{known[column.name]}" t WHERE t.id = {name})', "leads nowhere"
     if (table, column.name) == ("record", "status"):
