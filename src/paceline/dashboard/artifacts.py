@@ -6,7 +6,6 @@ from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import NamedTuple
 
 from paceline.record import below, layout
@@ -35,7 +34,7 @@ _DEEPEST = 6
 class SafePath(NamedTuple):
     """A name below a root that a user gave: what `record.below` takes, which follows no link."""
 
-    root: Path
+    root: below.Root
     name: str
 
     def __truediv__(self, name: str) -> "SafePath":

@@ -5,6 +5,7 @@ import hashlib
 import io
 import os
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -102,8 +103,15 @@ def _inside(directory: str, results: Path) -> str | None:
 def run_files(session: SessionPath, case: Case, address: Address) -> dict[str, Any] | None:
     """What a case's directory holds of its last attempt; None if there is none."""
     entry = session.entry(case)
-    if not below.is_dir(*entry.path):
-        return None
+    with ExitStack() as stack:
+        try:
+            fd = stack.enter_context(below.directory(*entry.path))
+        except OSError:
+            return None
+        return _files_of(entry._replace(path=SafePath(fd, "")), address)
+
+
+def _files_of(entry: Entry, address: Address) -> dict[str, Any]:
     last_run = entry.last_run()  # of several repetitions, the last one's
     folder = f"{last_run}/" if last_run else ""
     # Our link in the entry's directory leads here; where a session was fetched from a store, it has become a file.

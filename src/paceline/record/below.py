@@ -27,6 +27,8 @@ MAX_DEPTH = 32
 RUNNER = secrets.token_hex(8)
 _TEMPORARY = ".tmp-"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+Root = Path | str | int
+"""A directory that is trusted, or the descriptor of one that was opened below such a directory."""
 _counter = itertools.count()
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -35,7 +37,7 @@ _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 class Refused(OSError):
     """Something below a root is not what it should be: a link, a device, a pipe, too large, or no name."""
 
-    def __init__(self, root: Path | str, name: str, why: str) -> None:
+    def __init__(self, root: Root, name: str, why: str) -> None:
         super().__init__(errno.EPERM, f"{name!r} is refused: {why}", str(root))
 
 
@@ -46,7 +48,7 @@ class Entry(NamedTuple):
     status: os.stat_result
 
 
-def check_name(root: Path | str, name: str) -> list[str]:
+def check_name(root: Root, name: str) -> list[str]:
     """The parts of a name; Refused unless it leads to something below, and a terminal obeys nothing in it."""
     parts = name.split("/")
     for part in parts:
@@ -57,11 +59,27 @@ def check_name(root: Path | str, name: str) -> list[str]:
     return parts
 
 
+def _open_root(root: Root) -> int:
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+    return os.open(".", flags, dir_fd=root) if isinstance(root, int) else os.open(root, flags)
+
+
 @contextmanager
-def _parent(root: Path | str, name: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
+def directory(root: Root, name: str) -> Iterator[int]:
+    """A directory opened once, as the root of all that is asked for below it: each part of a name costs a call."""
+    with _parent(root, name) as (parent, last):
+        fd = os.open(last, _DIRECTORY, dir_fd=parent)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextmanager
+def _parent(root: Root, name: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
     """The directory of a name, opened, and the name in it."""
     *parents, last = check_name(root, name)
-    fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fd = _open_root(root)
     try:
         for part in parents:
             try:
@@ -91,7 +109,7 @@ def _is_link(name: str, fd: int) -> bool:
     return False
 
 
-def open_below(root: Path | str, name: str, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
+def open_below(root: Root, name: str, flags: int = os.O_RDONLY, mode: int = 0o666) -> int:
     """The descriptor of a regular file; with O_CREAT in `flags` it is made if it is not there, its directories too."""
     with _parent(root, name, make=bool(flags & os.O_CREAT)) as (fd, last):
         try:
@@ -112,7 +130,7 @@ def open_below(root: Path | str, name: str, flags: int = os.O_RDONLY, mode: int 
     return found
 
 
-def open_file(root: Path | str, name: str) -> BufferedReader:
+def open_file(root: Root, name: str) -> BufferedReader:
     """A regular file to read from, piece by piece."""
     return os.fdopen(open_below(root, name), "rb")
 
@@ -126,7 +144,7 @@ def open_given(path: Path) -> BufferedReader:
     return os.fdopen(found, "rb")
 
 
-def read(root: Path | str, name: str, limit: int = MAX_FILE_BYTES) -> bytes:
+def read(root: Root, name: str, limit: int = MAX_FILE_BYTES) -> bytes:
     """All of a file; Refused if it holds more than `limit`."""
     fd = open_below(root, name)
     try:
@@ -141,7 +159,7 @@ def read(root: Path | str, name: str, limit: int = MAX_FILE_BYTES) -> bytes:
     return data
 
 
-def read_end(root: Path | str, name: str, limit: int) -> bytes:
+def read_end(root: Root, name: str, limit: int) -> bytes:
     """The last bytes of a file."""
     with open_file(root, name) as file:
         size = os.fstat(file.fileno()).st_size
@@ -149,7 +167,7 @@ def read_end(root: Path | str, name: str, limit: int) -> bytes:
         return file.read(limit)
 
 
-def status(root: Path | str, name: str) -> os.stat_result | None:
+def status(root: Root, name: str) -> os.stat_result | None:
     """What is there under a name, the link itself if it is one; None if nothing is."""
     try:
         with _parent(root, name) as (fd, last):
@@ -158,22 +176,22 @@ def status(root: Path | str, name: str) -> os.stat_result | None:
         return None
 
 
-def is_file(root: Path | str, name: str) -> bool:
+def is_file(root: Root, name: str) -> bool:
     found = status(root, name)
     return found is not None and stat.S_ISREG(found.st_mode)
 
 
-def is_dir(root: Path | str, name: str) -> bool:
+def is_dir(root: Root, name: str) -> bool:
     found = status(root, name)
     return found is not None and stat.S_ISDIR(found.st_mode)
 
 
-def is_link(root: Path | str, name: str) -> bool:
+def is_link(root: Root, name: str) -> bool:
     found = status(root, name)
     return found is not None and stat.S_ISLNK(found.st_mode)
 
 
-def names(root: Path | str, name: str = "") -> list[str]:
+def names(root: Root, name: str = "") -> list[str]:
     """What a directory holds, sorted, without names that a terminal obeys; nothing if it is not there or a link.
 
     A root that may not be read is an error, as nobody should take it for an empty one.
@@ -183,7 +201,7 @@ def names(root: Path | str, name: str = "") -> list[str]:
             with _parent(root, name) as (parent, last):
                 fd = os.open(last, _DIRECTORY, dir_fd=parent)
         else:
-            fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fd = _open_root(root)
     except OSError as error:
         if not name and not isinstance(error, FileNotFoundError | NotADirectoryError):
             raise
@@ -199,7 +217,7 @@ def names(root: Path | str, name: str = "") -> list[str]:
 
 
 def walk(
-    root: Path | str,
+    root: Root,
     name: str = "",
     *,
     most: int = MAX_NAMES,
@@ -233,7 +251,7 @@ def walk(
         waiting += reversed(inner)
 
 
-def make_dir(root: Path | str, name: str) -> bool:
+def make_dir(root: Root, name: str) -> bool:
     """Make a directory, its parents too; whether it is new. Refused if a link or a file is in the way."""
     with _parent(root, name, make=True) as (fd, last):
         try:
@@ -245,7 +263,7 @@ def make_dir(root: Path | str, name: str) -> bool:
     return True
 
 
-def make_private_dir(root: Path | str, name: str) -> None:
+def make_private_dir(root: Root, name: str) -> None:
     """Make a directory that only its owner can enter, or make one that is there so; whatever the umask is."""
     make_dir(root, name)
     with _parent(root, name) as (parent, last):
@@ -258,7 +276,7 @@ def make_private_dir(root: Path | str, name: str) -> None:
 
 
 def write(
-    root: Path | str,
+    root: Root,
     name: str,
     data: bytes | Iterable[bytes],
     *,
@@ -273,7 +291,7 @@ def write(
 
 @contextmanager
 def open_atomic(
-    root: Path | str, name: str, *, durable: bool = True, mode: int = 0o666
+    root: Root, name: str, *, durable: bool = True, mode: int = 0o666
 ) -> Iterator[Callable[[bytes], None]]:
     """The same for a file that is written piece by piece, each by a call of what this hands out."""
     with _parent(root, name, make=True) as (fd, last):
@@ -307,19 +325,19 @@ def is_temporary(name: str) -> bool:
     return name.startswith(_TEMPORARY)
 
 
-def remove_temporary_files(root: Path | str, name: str = "") -> None:
+def remove_temporary_files(root: Root, name: str = "") -> None:
     for each in names(root, name):
         if is_temporary(each):
             remove(root, f"{name}/{each}" if name else each)
 
 
-def rename(root: Path | str, source: str, target: str) -> None:
+def rename(root: Root, source: str, target: str) -> None:
     """Move a file, a directory or a link itself to another name below the root."""
     with _parent(root, source) as (here, old), _parent(root, target, make=True) as (there, new):
         os.rename(old, new, src_dir_fd=here, dst_dir_fd=there)
 
 
-def link(root: Path | str, name: str, target: str) -> None:
+def link(root: Root, name: str, target: str) -> None:
     """Make a symbolic link for people, or let one that is there lead elsewhere; readers never use it."""
     with _parent(root, name, make=True) as (fd, last):
         try:
@@ -331,13 +349,13 @@ def link(root: Path | str, name: str, target: str) -> None:
             os.symlink(target, last, dir_fd=fd)
 
 
-def read_link(root: Path | str, name: str) -> str:
+def read_link(root: Root, name: str) -> str:
     """Where a link says that it leads; nobody has looked whether there is anything."""
     with _parent(root, name) as (fd, last):
         return os.readlink(last, dir_fd=fd)
 
 
-def hard_link(root: Path | str, source: str, target: str) -> None:
+def hard_link(root: Root, source: str, target: str) -> None:
     """Give a file a second name, as a copy where the disk has no such links; nothing if there is no such file."""
     with suppress(FileExistsError, FileNotFoundError), _parent(root, source) as (here, old):
         with _parent(root, target, make=True) as (there, new):
@@ -351,13 +369,13 @@ def hard_link(root: Path | str, source: str, target: str) -> None:
         write(root, target, read(root, source), durable=False)
 
 
-def remove(root: Path | str, name: str) -> None:
+def remove(root: Root, name: str) -> None:
     """Remove a file or a link, if it is there."""
     with suppress(FileNotFoundError), _parent(root, name) as (fd, last):
         os.unlink(last, dir_fd=fd)
 
 
-def remove_tree(root: Path | str, name: str) -> bool:
+def remove_tree(root: Root, name: str) -> bool:
     """Remove a directory and all that is in it, links but not what they lead to; whether it is gone."""
     with suppress(OSError), _parent(root, name) as (fd, last):
         if _is_link(last, fd):

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -127,8 +128,7 @@ def captured_variables(
     environ: Mapping[str, Any], asked: Iterable[str] = (), secret_names: Collection[str] = ()
 ) -> dict[str, Any]:
     """The variables of the allow-list and those that a suite asked for, `*` for any letters, without secrets."""
-    patterns = "|".join(map(fnmatch.translate, (*_DECISIVE, *_CI, *asked)))
-    allowed = re.compile(patterns).match
+    allowed = _allowed(tuple(asked)).match
 
     def shown(name: str, value: Any) -> Any:
         is_secret = name in secret_names or (
@@ -137,6 +137,11 @@ def captured_variables(
         return MASK if is_secret else mask_urls(value)
 
     return {name: shown(name, value) for name, value in sorted(environ.items()) if allowed(name)}
+
+
+@lru_cache(maxsize=8)  # a history is imported session by session, and most ask for the same
+def _allowed(asked: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(map(fnmatch.translate, (*_DECISIVE, *_CI, *asked))))
 
 
 def without_others(data: Mapping[str, Any]) -> dict[str, Any]:
