@@ -162,6 +162,18 @@ def test_journals_of_living_runs_and_of_other_databases_stay(tmp_path: Path) -> 
     assert not path.exists()
 
 
+def test_what_others_left_under_a_journals_name_holds_nobody_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "all"))
+    (tmp_path / "all").mkdir()
+    names = list(journal.candidates("postgresql://h/d", tmp_path, "1"))
+    os.mkfifo(names[-1])
+    names[-1].with_name(names[-1].name.replace(".1.", ".2.")).symlink_to("/dev/zero")
+    assert names[-1].parent == tmp_path / "all"
+    assert list(journal.abandoned("postgresql://h/d", tmp_path)) == []
+
+
 def test_a_journal_goes_where_it_can(tmp_path: Path) -> None:
     missing = str(tmp_path / "not" / "there" / "a.db")
     made = journal.Journal(journal.candidates(missing, tmp_path, "1"), header(missing))

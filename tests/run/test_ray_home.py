@@ -67,6 +67,18 @@ def test_what_is_in_use_is_not_swept(base: Path) -> None:
     home.remove()
 
 
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_pipe_or_a_link_as_an_owner_holds_nobody_up(base: Path, tmp_path: Path, is_link: bool) -> None:
+    path = base / f"{ray_home.PREFIX}trap"
+    path.mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    if is_link:
+        (path / ray_home.OWNER).symlink_to(tmp_path / "pipe")
+    else:
+        os.mkfifo(path / ray_home.OWNER)
+    assert swept_in(base) == [] and path.exists()
+
+
 def test_a_killed_runners_directory_and_processes_are_swept(base: Path) -> None:
     env = {**os.environ, "TMPDIR": str(base)}
     with subprocess.Popen(
