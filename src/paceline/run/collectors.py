@@ -77,6 +77,38 @@ def device_ids() -> tuple[str, ...]:
         return ()
 
 
+def gpu_memory_warnings(gpus: Sequence[str], threshold: float | None) -> tuple[str, ...]:
+    """Before a case: which of its GPUs, of all if it asked for none, have more than that share of their memory in use.
+
+    No threshold, no question. A GPU that does not answer is not one that is free, and is named too.
+    """
+    library = None if threshold is None else _nvml.get()
+    if library is None or threshold is None:
+        return ()
+    found: list[str] = []
+    asking = threading.Thread(
+        target=_find_used, args=(library, gpus or device_ids(), threshold, found), daemon=True
+    )
+    asking.start()
+    asking.join(HANG_S)
+    return (*found, *(["a query of the GPUs' memory does not return"] if asking.is_alive() else []))
+
+
+def _find_used(nvml: Any, gpus: Sequence[str], threshold: float, found: list[str]) -> None:
+    for gpu in gpus:
+        try:
+            find = nvml.nvmlDeviceGetHandleByIndex if gpu.isdecimal() else nvml.nvmlDeviceGetHandleByUUID
+            memory = nvml.nvmlDeviceGetMemoryInfo(find(int(gpu) if gpu.isdecimal() else gpu))
+        except nvml.NVMLError as error:
+            found.append(f"the memory in use on GPU {gpu} is not known: {error}")
+            continue
+        if memory.used > threshold * memory.total:
+            found.append(
+                f"before it began, {memory.used >> 20:,} of {memory.total >> 20:,} MiB of GPU {gpu} were in use, "
+                f"more than gpu_mem_use_warning_threshold {threshold:g} allows"
+            )
+
+
 def gpu_collectors(path: Path, interval_s: float) -> list["GpuCollector"]:
     """One collector if there is a driver, else none."""
     nvml = _nvml.get()
