@@ -1,5 +1,6 @@
 """The OpenAI-compatible adapter against a server on this machine."""
 
+import base64
 import json
 import threading
 from collections.abc import Iterator
@@ -196,3 +197,9 @@ def test_what_it_cannot_do_it_refuses() -> None:
             OpenAIAdapter.check(
                 ModelSpec(name="m", model_kwargs=model), GenerationSpec(request_kwargs=request)
             )
+
+
+def test_a_name_and_password_in_the_address_are_basic_authentication(server: tuple[str, type[Echo]]) -> None:
+    url, handler = server
+    ask(url.replace("//", "//me:pw@"), SAMPLES[:1])
+    assert handler.asked[0]["key"] == f"Basic {base64.b64encode(b'me:pw').decode()}"
