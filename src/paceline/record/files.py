@@ -138,6 +138,10 @@ class JsonLines:
             try:
                 if self._alone:
                     lock_fd(fd, optional=True)
+                if (
+                    self._durable and not os.fstat(fd).st_size
+                ):  # New: its name is to last as long as its lines.
+                    below.sync_dirs(self._root, name)
                 self._repair(fd)
             except BaseException:
                 os.close(fd)
