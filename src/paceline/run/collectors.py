@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TextIO
 
+from paceline.numbers import digits, percent, size
 from paceline.run.local.process import Sample, Usage
 from paceline.run.local.tree import TICKS_PER_S, read_proc
 
@@ -104,8 +105,8 @@ def _find_used(nvml: Any, gpus: Sequence[str], threshold: float, found: list[str
             continue
         if memory.used > threshold * memory.total:
             found.append(
-                f"before it began, {memory.used >> 20:,} of {memory.total >> 20:,} MiB of GPU {gpu} were in use, "
-                f"more than gpu_mem_use_warning_threshold {threshold:g} allows"
+                f"before it began, {size(memory.used)} of the {size(memory.total)} of GPU {gpu} were in use, "
+                f"more than the gpu_mem_use_warning_threshold of {percent(threshold)}"
             )
 
 
@@ -346,11 +347,11 @@ class SystemCollector:
             and others > DISTURBING_CORES
             and self._after.at - self._before.at >= JUDGEABLE_S
         ):
-            signs.append(f"other processes used {others:.2f} CPU cores on average")
+            signs.append(f"other processes used {digits(others)} CPU cores on average")
         cpus = os.cpu_count() or 1
         # Right after a run of ours the load average tells of that run, not of others.
         if self._load is not None and not self._load_is_ours and self._load > DISTURBING_LOAD * cpus:
-            signs.append(f"the load average was {self._load:.2f} on {cpus} CPUs before it began")
+            signs.append(f"the load average was {digits(self._load)} on {cpus} CPUs before it began")
         return (f"the run was disturbed: {'; '.join(signs)}",) if signs else ()
 
     def _other_cores(self, usage: Usage) -> float | None:
