@@ -12,7 +12,7 @@ from paceline import numbers
 UNITS = (None, "s", "bytes", "ops", "words_per_s")
 FACTORS = {"ns": 1e-9, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0, "bytes": 1.0}
 FACTORS |= {unit: 1024.0**power for power, unit in enumerate(("KiB", "MiB", "GiB", "TiB", "PiB"), 1)}
-MAGNITUDES = st.floats(1e-9, 1e15) | st.floats(-9, 14.99).map(lambda power: 10**power)
+MAGNITUDES = st.floats(1e-9, 1e15, exclude_max=True) | st.floats(-9, 14.99).map(lambda power: 10**power)
 READABLE = st.tuples(MAGNITUDES, st.sampled_from((1, -1))).map(lambda pair: pair[0] * pair[1])
 
 

@@ -173,6 +173,19 @@ class JsonLines:
         self.close()
 
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def plain_cells(row: Iterable[Any]) -> list[Any]:
+    """A row of a CSV file whose texts no spreadsheet takes for a formula or for two lines; numbers stay numbers."""
+    return [_plain_cell(cell) if type(cell) is str else cell for cell in row]
+
+
+def _plain_cell(text: str) -> str:
+    quoted = f"'{text}" if text.startswith(_FORMULA) else text
+    return quoted.replace("\r\n", "\n").replace("\r", "\n")  # the writer quotes "\n" only
+
+
 def append_line(path: Path, value: Any, *, root: Path | None = None, mode: int = 0o666) -> None:
     """Add one line to a file that is not kept open."""
     with JsonLines(path, root=root, mode=mode) as log:
