@@ -24,15 +24,21 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"plan", "run", "history", "judge", "report", "sinks", "curate"}),
     frozenset({"config"}),
     frozenset({"record", "metrics", "plugins"}),
-    frozenset({"model", "errors"}),
+    frozenset({"model", "errors", "urls", "numbers"}),
 )
 # `config` lies under `plan` alone: the others of its neighbours' layer see nothing of it. Evals read their own section.
 KNOWS_CONFIG = frozenset({"cli", "experiments", "session", "plan", "evals"})
 # A number, an outcome and a failure read the same on a terminal and in a message.
 SINKS_KNOW = frozenset({"paceline.report.format", "paceline.report.markdown", "paceline.report.table"})
 # Curation is a library of its own that could leave the house, but for the home that a private Ray cluster has.
-CURATE_KNOWS = frozenset({"curate", "errors", None, "paceline.run.ray.home"})
-STANDARD_LIBRARY_ONLY = ("paceline.emit", "paceline.model", "paceline.errors")
+CURATE_KNOWS = frozenset({"curate", "errors", "urls", "numbers", None, "paceline.run.ray.home"})
+STANDARD_LIBRARY_ONLY = (
+    "paceline.emit",
+    "paceline.model",
+    "paceline.errors",
+    "paceline.urls",
+    "paceline.numbers",
+)
 HEAVY = frozenset(
     {"rich", "pydantic", "yaml", "psutil", "pynvml", "ray", "orjson", "numpy", "sqlalchemy", "alembic"}
 )

@@ -3,7 +3,7 @@
 import { useMemo, useRef } from 'preact/hooks';
 import type { CasePlot } from './case_plot';
 import type { Line, View } from './chart';
-import { plural, quantity } from './format';
+import { plural, quantity, share } from './format';
 import { samplesOf, type Column } from './model';
 import { quantile } from './stats';
 import { LINES } from './theme';
@@ -52,7 +52,7 @@ export function Distribution({ plot, view, metric, name }: { plot: CasePlot; vie
                           {quantity(cut, metric.unit)}
                         </td>
                       ))}
-                      <td class="number">{cuts[2] ? `${(((cuts[3] - cuts[1]) / Math.abs(cuts[2])) * 100).toPrecision(2)} %` : '–'}</td>
+                      <td class="number">{cuts[2] ? share((cuts[3] - cuts[1]) / Math.abs(cuts[2]), 2) : '–'}</td>
                     </tr>
                   );
                 })}

@@ -3,7 +3,7 @@
 import { useMemo, useRef } from 'preact/hooks';
 import { front, pairsOf, qualityOf, type EvalSide, type EvalsFile, type Pair } from './evals_data';
 import { saveCsv, saveJson } from './export';
-import { plural, quantity } from './format';
+import { plural, quantity, signed } from './format';
 import { Dots, type Dot } from './scatter';
 import { LINES } from './theme';
 import { Choice, DrawingDownload, Fold, plain, Table } from './ui';
@@ -15,7 +15,6 @@ interface Props {
   change: (changes: Record<string, string | undefined>) => void;
 }
 
-const signed = (value: number) => (Number.isFinite(value) ? `${value > 0 ? '+' : value < 0 ? '−' : ''}${quantity(Math.abs(value))}` : '–');
 const SIGNS: Record<string, string> = { worse: '✕', better: '✓', same: '=', inconclusive: '?' };
 
 export function Paired({ a, b, query, change }: Props) {

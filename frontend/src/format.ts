@@ -1,32 +1,46 @@
 // Numbers, times and names as people read them.
 
 const BYTE_UNITS = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+const TIMES: [string, number][] = [
+  ['ns', 1e9],
+  ['µs', 1e6],
+  ['ms', 1e3],
+];
+const MANY_TIMES = 9.995;
 
-function digits(value: number, count = 4): string {
-  if (!Number.isFinite(value)) return String(value);
-  const size = Math.abs(value);
-  if (size >= 1000 && size < 1e15) return Math.round(value).toLocaleString('en');
-  if (size !== 0 && (size < 1e-4 || size >= 1e15)) return value.toExponential(2);
-  return String(Number(value.toPrecision(count)));
+const rounded = (value: number, count: number) => Number(value.toPrecision(count));
+
+/** At most that many significant digits; the rules are those of `paceline.numbers`, and so are the texts. */
+function digits(value: number, count = 3): string {
+  if (!Number.isFinite(value)) return Number.isNaN(value) ? 'nan' : value < 0 ? '-inf' : 'inf';
+  if (value === 0) return '0';
+  const near = rounded(value, count);
+  if (Math.abs(value) < 1e-9 || Math.abs(value) >= 1e15) return String(near);
+  const decimals = Math.max(0, count - 1 - Number(near.toExponential().split('e')[1]));
+  const isAll = Math.abs(near - value) <= 1e-9 * Math.abs(value);
+  return near.toLocaleString('en', { minimumFractionDigits: isAll ? 0 : decimals, maximumFractionDigits: decimals });
 }
 
-function seconds(value: number, count: number): string {
+/** A whole number has all its digits. */
+const number = (value: number, count?: number) => (Number.isInteger(value) && Math.abs(value) < 1e15 ? value.toLocaleString('en') : digits(value, count));
+
+function seconds(value: number, count = 3): string {
+  if (!Number.isFinite(value) || value === 0) return `${digits(value)} s`;
   const size = Math.abs(value);
-  if (size === 0) return '0 s';
-  if (size < 1e-6) return `${digits(value * 1e9, count)} ns`;
-  if (size < 1e-3) return `${digits(value * 1e6, count)} µs`;
-  if (size < 1) return `${digits(value * 1e3, count)} ms`;
-  if (size < 120) return `${digits(value, count)} s`;
-  const total = Math.round(size);
+  for (const [unit, factor] of TIMES) if (rounded(size * factor, 3) < 1000) return `${digits(value * factor, count)} ${unit}`;
+  if (size < 119.5) return `${digits(value, count)} s`;
   const sign = value < 0 ? '-' : '';
+  const total = size >= 7199.5 ? Math.round(size / 60) * 60 : Math.round(size);
   const [hours, minutes] = [Math.floor(total / 3600), Math.floor(total / 60) % 60];
-  return hours ? `${sign}${hours}h ${String(minutes).padStart(2, '0')}m` : `${sign}${minutes}m ${String(total % 60).padStart(2, '0')}s`;
+  if (hours >= 2) return `${sign}${hours}h ${two(minutes)}m`;
+  return `${sign}${hours ? `${hours}h ${two(minutes)}m` : `${minutes}m`} ${two(total % 60)}s`;
 }
 
-function size(value: number, count: number): string {
+function size(value: number, count?: number): string {
+  if (Math.abs(value) < 1023.5) return `${number(value, count)} bytes`;
   let power = 0;
   let rest = value;
-  while (Math.abs(rest) >= 1024 && power < BYTE_UNITS.length - 1) {
+  while (Number.isFinite(rest) && Math.abs(rounded(rest, 3)) >= 1000 && power < BYTE_UNITS.length - 1) {
     rest /= 1024;
     power++;
   }
@@ -35,10 +49,12 @@ function size(value: number, count: number): string {
 
 export function quantity(value: number | null | undefined, unit?: string, count?: number): string {
   if (value === null || value === undefined || Number.isNaN(value)) return '–';
-  if (unit === 's') return seconds(value, count ?? 3);
-  if (unit === 'bytes') return size(value, count ?? 3);
-  return unit ? `${digits(value, count)} ${unit}` : digits(value, count);
+  if (unit === 's') return seconds(value, count);
+  if (unit === 'bytes') return size(value, count);
+  return unit ? `${number(value, count)} ${unit}` : number(value, count);
 }
+
+export const signed = (value: number) => (Number.isFinite(value) ? `${value > 0 ? '+' : ''}${digits(value)}` : '–');
 
 /** Numbers beside an axis: with as many digits as it takes to tell them apart. */
 export function ticks(values: (number | null)[], unit?: string): string[] {
@@ -47,16 +63,20 @@ export function ticks(values: (number | null)[], unit?: string): string[] {
   return [3, 4, 5, 6, 7, 8, 9].map(labels).find(differ) ?? labels();
 }
 
-export function percent(effect: number | null | undefined): string {
-  if (effect === null || effect === undefined || !Number.isFinite(effect)) return '–';
-  const value = effect * 100;
-  const shown = Math.abs(value) >= 100 ? value.toFixed(0) : Math.abs(value) >= 10 ? value.toFixed(1) : value.toFixed(2);
-  return `${value > 0 ? '+' : value < 0 ? '−' : ''}${shown.replace('-', '')} %`;
+/** A share of one: `3.2 %`. */
+export function share(part: number, count = 3): string {
+  if (part !== 0 && Math.abs(part) < 1e-4) return `${part < 0 ? '> -' : '< '}0.01 %`;
+  return `${digits(part * 100, count)} %`;
 }
 
-export function ratio(value: number): string {
-  return Number.isFinite(value) ? `${value.toFixed(value >= 10 ? 1 : 3)}×` : '–';
+/** A relative change: `+3.2 %`, and from tenfold on `×12`. */
+export function percent(effect: number | null | undefined): string {
+  if (effect === null || effect === undefined || !Number.isFinite(effect)) return '–';
+  if (effect >= MANY_TIMES) return ratio(effect + 1);
+  return effect < 1e-4 ? share(effect) : `+${share(effect)}`;
 }
+
+export const ratio = (value: number) => (Number.isFinite(value) ? `×${digits(value)}` : '–');
 
 const two = (value: number) => String(value).padStart(2, '0');
 

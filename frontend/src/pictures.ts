@@ -1,7 +1,7 @@
 // Drawings of what a page shows as cells or bars, for those who take a picture along.
 
 import { escaped } from './export';
-import { plain, quantity } from './format';
+import { plain, quantity, share } from './format';
 import { colour, LINES } from './theme';
 
 const FONT = '13px sans-serif';
@@ -85,7 +85,7 @@ export function barsOf(title: string, rows: [name: string, seconds: number][]): 
   const parts = rows.map(([name, seconds], row) => {
     const top = HEAD - 14 + row * ROW;
     const long = (seconds / most) * LONGEST_BAR;
-    const told = `${quantity(seconds, 's')}, ${((seconds / total) * 100).toFixed(0)} %`;
+    const told = `${quantity(seconds, 's')}, ${share(seconds / total, 2)}`;
     return `${word(fitted(plain(name), WIDEST_NAME), GAP, top + 18)}<rect x="${left}" y="${top + 5}" width="${long}" height="${ROW - 10}" fill="${colour(LINES[row % LINES.length])}"/>${word(told, left + long + 8, top + 18)}`;
   });
   return sheet(title, Math.ceil(left + LONGEST_BAR + 140), HEAD + rows.length * ROW, parts);

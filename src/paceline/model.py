@@ -188,6 +188,7 @@ class Case:
     tags: Annotated[tuple[str, ...], "The tags of the entry."] = ()
     needs: tuple[str, ...] = ()
     delete_scratch: bool = True
+    gpu_mem_use_warning_threshold: float | None = None
     sink_data: Mapping[str, Any] = field(default_factory=dict)
     blocked: Annotated[str | None, "What keeps the case from running."] = None
     source: Source = Source()

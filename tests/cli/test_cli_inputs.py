@@ -8,7 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paceline.cli.inputs import masked_errors
+from paceline.cli.output import OutputError
 from paceline.cli.run import command
+from paceline.errors import PacelineError
+from paceline.experiments.trials import Interrupted
 
 
 def parse(*words: str) -> dict[str, Any]:
@@ -105,3 +109,15 @@ def test_the_options_of_a_request() -> None:
         "as_json": True,
         "quiet": True,
     }
+
+
+@pytest.mark.parametrize("kind", [PacelineError, OutputError, Interrupted])
+def test_an_error_keeps_its_kind_and_exit_code_when_it_gets_the_names_of_secrets(
+    tmp_path: Path, kind: type[PacelineError]
+) -> None:
+    suite = tmp_path / "suite.yaml"
+    suite.write_text("secrets: [MY_PASS]\nnot_secrets: [MY_TOKEN]\n")
+    with pytest.raises(PacelineError) as caught, masked_errors([suite]):
+        raise kind("why")
+    assert type(caught.value) is kind and caught.value.exit_code == kind.exit_code
+    assert caught.value.secret_names == ("MY_PASS", "!MY_TOKEN")

@@ -5,9 +5,10 @@ import json
 import subprocess
 import sys
 import threading
+from base64 import b64encode
 from collections.abc import Iterator
 from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler, HTTPServer, SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ pytest.importorskip("resiliparse")
 import pyarrow.parquet as pq
 
 from paceline.curate import PipelineError
-from paceline.curate.crawl import detect_language, html_to_text, list_warcs
+from paceline.curate.crawl import _open, detect_language, html_to_text, list_warcs
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 ENGLISH = "It was a bright cold day in the town and the people were out with their dogs by the water."
@@ -116,6 +117,22 @@ def test_pages_become_documents_and_damage_is_counted(warcs: Path, tmp_path: Pat
     assert any("no HTTP response" in reason for reason in reasons)
 
 
+class Asking(BaseHTTPRequestHandler):
+    """Notes how it is asked, and answers."""
+
+    def __init__(self, sent: list[str | None], *args: Any) -> None:
+        self._sent = sent
+        super().__init__(*args)
+
+    def log_message(self, *_: object) -> None: ...
+
+    def do_GET(self) -> None:
+        self._sent.append(self.headers.get("Authorization"))
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"all of it")
+
+
 @pytest.fixture
 def server(warcs: Path) -> Iterator[str]:
     class Quiet(SimpleHTTPRequestHandler):
@@ -127,6 +144,17 @@ def server(warcs: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{httpd.server_port}"
         httpd.shutdown()
         thread.join()
+
+
+def test_an_address_may_have_a_name_and_password() -> None:
+    sent = list[str | None]()
+    with HTTPServer(("127.0.0.1", 0), partial(Asking, sent)) as httpd:
+        thread = threading.Thread(target=httpd.handle_request)
+        thread.start()
+        with _open(f"http://me:pw@127.0.0.1:{httpd.server_port}/x") as file:
+            assert file.read() == b"all of it"
+        thread.join()
+    assert sent == [f"Basic {b64encode(b'me:pw').decode()}"]
 
 
 def test_addresses_are_fetched_once_and_the_limit_holds(server: str, tmp_path: Path) -> None:

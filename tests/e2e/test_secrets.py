@@ -206,3 +206,28 @@ def test_a_private_session_lets_nobody_else_in(suite: Workplace, private: bool) 
     assert done.returncode == 0, done.stdout + done.stderr
     modes = [stat.S_IMODE((suite.path / name / "s").stat().st_mode) for name in ("results", "bulk")]
     assert modes == ([0o700, 0o700] if private else [0o755, 0o755])
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "--shard", "hush-hush-99"),
+        ("hush-hush-99",),
+        ("run", "--jobs", "http://me:hush-hush-99@host/"),
+    ],
+)
+def test_a_mistake_on_the_command_line_is_printed_without_secrets(
+    place: Workplace, words: tuple[str, ...]
+) -> None:
+    done = place.run(*words, MY_TOKEN="hush-hush-99")
+    assert done.returncode == 2 and "Usage: paceline" in done.stderr
+    assert "hush-hush-99" not in done.stderr and "***" in done.stderr
+
+
+def test_what_is_wrong_in_an_ab_test_is_printed_without_the_suites_secrets(place: Workplace) -> None:
+    place.write("suite.yaml", "secrets: [WORD_OF_MINE]\nentries: [{name: a, script: '${WORD_OF_MINE}.py'}]\n")
+    place.write("ab.yaml", "config: suite.yaml\narms: {old: {}, new: {env: {A: '1'}}}\n")
+    for words in (("ab", "ab.yaml"), ("ab", "ab.yaml", "--dry-run")):
+        done = place.run(*words, WORD_OF_MINE="hush-hush-99")
+        assert done.returncode == 2 and "suite.yaml:2: entries[0].script" in done.stderr
+        assert "hush-hush-99" not in done.stderr

@@ -199,3 +199,13 @@ def _whole(data: bytes) -> int:
     """Lines that can be read, the last one without its line end included."""
     lines = data.split(b"\n")
     return sum(line.endswith(b"}") and line.count(b"{") == line.count(b"}") for line in lines)
+
+
+def test_who_may_ask_a_server_is_neither_written_down_nor_part_of_the_key() -> None:
+    def asking(url: str) -> dict[str, Any]:
+        model = ModelConfig("m", revision="r", model_kwargs={"base_url": url})
+        return {"models": [model], "adapter": AdapterConfig("openai"), "attentions": [("dense", None)]}
+
+    (stub,) = make_stubs(matrix(**asking("http://me:pass-word@host:8000/v1")), Path("/nonexistent"))
+    assert stub.content["model"]["model_kwargs"] == {"base_url": "http://host:8000/v1"}
+    assert stub.key == key(**asking("http://host:8000/v1")) != key(**asking("http://other:8000/v1"))

@@ -1,14 +1,17 @@
 """The OpenAI-compatible adapter against a server on this machine."""
 
+import base64
 import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 
 from paceline.errors import PacelineError
+from paceline.evals import AdapterConfig, BenchmarkConfig, BenchmarkExecutor
 from paceline.evals.adapters.openai import OpenAIAdapter
 from paceline.evals.attention_config import StreamingConfig, as_attention
 from paceline.evals.interfaces import (
@@ -196,3 +199,30 @@ def test_what_it_cannot_do_it_refuses() -> None:
             OpenAIAdapter.check(
                 ModelSpec(name="m", model_kwargs=model), GenerationSpec(request_kwargs=request)
             )
+
+
+def test_a_name_and_password_in_the_address_are_basic_authentication(server: tuple[str, type[Echo]]) -> None:
+    url, handler = server
+    ask(url.replace("//", "//me:pw@"), SAMPLES[:1])
+    assert handler.asked[0]["key"] == f"Basic {base64.b64encode(b'me:pw').decode()}"
+
+
+def test_an_execution_asks_with_the_password_and_keeps_it_nowhere(
+    server: tuple[str, type[Echo]], tmp_path: Path
+) -> None:
+    url, handler = server
+    results = BenchmarkExecutor(["cpu"], 1, tmp_path).run_benchmark_matrix(
+        model_names=["m"],
+        sparse_attention_configs=[("dense", None)],
+        benchmark_configs=[BenchmarkConfig("mock_benchmark")],
+        adapter_config=AdapterConfig(
+            "openai", model_kwargs={"base_url": url.replace("//", "//me:pass-word@")}
+        ),
+        generation_kwargs={"max_new_tokens": 4},
+    )
+    assert results.ok
+    assert {asked["key"] for asked in handler.asked} == {
+        f"Basic {base64.b64encode(b'me:pass-word').decode()}"
+    }
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and b"pass-word" in path.read_bytes()]
+    assert written == []

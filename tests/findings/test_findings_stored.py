@@ -10,7 +10,6 @@ from paceline.findings.telling import (
     Curve,
     change_text,
     message,
-    share,
     suspect_text,
     suspects_text,
     to_finding,
@@ -50,7 +49,6 @@ def test_a_finding_in_a_sentence(tmp_path: Path) -> None:
         "suspects: dask 2026.8.0 → 2026.9.0 [f00df00df0]"
     )
     assert change_text(found) == "+50.0% (+25.0% … +75.0%)"
-    assert [share(x) for x in (0.123, -0.05, 1.5, 39.0, 1e9)] == ["+12.3%", "-5.0%", "+150%", "×40", "×1e+09"]
 
 
 def test_a_finding_in_a_report_has_no_secrets(tmp_path: Path) -> None:

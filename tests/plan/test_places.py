@@ -107,3 +107,41 @@ def test_the_name_of_a_session_may_depend_on_where_results_are_kept(plan: Planne
     with pytest.raises(ConfigError, match="nope"):
         plan("results_dir: '{nope}/r'\n" + entry(), session=name, results_dir=None)
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("script_base_dir: /no/such\nentries: [{name: a, script: bench.py}]\n", "1: script_base_dir: "),
+        (
+            "entries:\n  - name: a\n    script: bench.py\n    script_base_dir: /no/such\n",
+            "4: entries[0].script_base_dir: ",
+        ),
+    ],
+)
+def test_a_directory_of_scripts_that_is_not_there_is_an_error(
+    plan: Planner, suite: Path, text: str, expected: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        plan(text)
+    assert str(caught.value) == f"{suite}/suite.yaml:{expected}'/no/such' is no directory; create it"
+
+
+def test_a_directory_of_scripts_that_nobody_uses_may_be_missing(plan: Planner) -> None:
+    assert plan("script_base_dir: /no/such\nentries: [{name: a, command: 'true'}]\n").cases
+
+
+def test_a_directory_of_scripts_is_not_in_the_session(plan: Planner) -> None:
+    with pytest.raises(ConfigError, match=r"'\{session_dir\}' is known only in a session"):
+        plan("script_base_dir: '{session_dir}'\nentries: [{name: a, script: bench.py}]\n")
+
+
+def test_a_repository_that_is_none_is_said_once_where_it_is_used(plan: Planner, suite: Path) -> None:
+    text = "entries:\n  - {name: a, command: 'true', args: '{curator_repo_dir}/x {repo_dir}'}\n"
+    (warning,) = plan(text).warnings
+    assert warning == (
+        f"{suite}/suite.yaml:2: entries[0].args: {{curator_repo_dir}} is {suite}, as no git working tree is around it"
+    )
+    assert plan("entries: [{name: a, command: 'true'}]\n").warnings == ()
+    (suite / ".git").mkdir()
+    assert plan(text).warnings == ()

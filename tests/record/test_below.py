@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from paceline.record import below
 from paceline.record.below import Refused
+from paceline.record.files import JsonLines
 
 BAD_NAMES = [
     "",
@@ -192,3 +193,31 @@ def test_a_root_that_may_not_be_read_is_not_an_empty_one(root: Path, monkeypatch
     monkeypatch.setattr(os, "open", refuse)  # For root there is no such directory.
     with pytest.raises(PermissionError):
         below.names(root)
+
+
+def test_a_durable_write_puts_every_name_on_the_way_on_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def note(fd: int) -> None:
+        synced.append(
+            str(Path(f"/proc/self/fd/{fd}").readlink()).removeprefix(str(tmp_path)).partition(".tmp")[0]
+        )
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", note)
+    below.write(tmp_path, "a/b/file", b"x")
+    assert synced == ["/a/b/", "/a/b", "/a", ""]
+    synced.clear()
+    below.write(tmp_path, "a/b/file", b"x", durable=False)
+    assert synced == []
+    with JsonLines(tmp_path / "c/lines", root=tmp_path, durable=True) as lines:
+        lines.append({})
+        lines.append({})
+    assert synced == ["/c", "", "/c/lines", "/c/lines"]
+    synced.clear()
+    with JsonLines(tmp_path / "c/lines", root=tmp_path, durable=True) as lines:
+        lines.append({})
+    assert synced == ["/c/lines"]

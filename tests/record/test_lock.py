@@ -118,6 +118,23 @@ class TestLock:
         assert stale_run_ids(tmp_path / "copy") == []
         assert stale_run_ids(session_dir.path) == ["id-of-one"]
 
+    @pytest.mark.parametrize(
+        "owner",
+        [
+            '{"pid": 1, "host": "elsewhere", "runner": "older"}',
+            '{"pid": 1, "host": "elsewhere", "runner": "newer", "machine": "another boot"}',
+        ],
+    )
+    def test_a_runner_of_another_machine_is_not_taken_for_dead(
+        self, session_dir: SessionDir, owner: str
+    ) -> None:
+        """Its lock may not reach here, over NFS; what it started is not here to be ended."""
+        (session_dir.path / ".lock").write_text(owner)
+        EventLog(session_dir.path / "events.jsonl").write("run_started", run_id="theirs")
+        assert stale_run_ids(session_dir.path) == []
+        clear_stale(session_dir.path)
+        assert (session_dir.path / ".lock").read_text() == owner
+
     @pytest.mark.parametrize("name", [".lock", "events.jsonl"])
     def test_a_pipe_hangs_nobody(self, session_dir: SessionDir, name: str) -> None:
         with start_runner(session_dir.path, "one") as runner:

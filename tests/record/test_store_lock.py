@@ -84,6 +84,46 @@ def test_a_silent_holder_is_taken_over_and_notices(
     assert store.read(NAME) is None
 
 
+def test_a_lock_that_is_taken_over_while_it_is_released_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a store that decides, which a file system does with a lock and S3 by a condition on the removal."""
+    store = ObjectStore(f"file://{tmp_path}/results")
+    late, other = (StoreLock(store, NAME, heartbeat_s=1000, stale_s=-1) for _ in range(2))
+    late.take()
+    taking = threading.Thread(target=other.take)
+    look = store.version
+
+    def look_and_be_overtaken(name: str) -> str | None:
+        found = look(name)
+        monkeypatch.setattr(store, "version", look)
+        taking.start()
+        taking.join(0.2)  # Over by then, unless it has to wait for us.
+        return found
+
+    monkeypatch.setattr(store, "version", look_and_be_overtaken)
+    late.release()
+    taking.join()
+    assert store.read(NAME) is not None and other.is_held()
+    other.release()
+
+
+def test_a_store_is_asked_to_remove_our_version_only(s3: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = ObjectStore(f"{s3}/results")
+    lock = StoreLock(store, NAME, heartbeat_s=1000)
+    lock.take()
+    version, asked, call = store.version(NAME), list[tuple[str, object]](), store._call
+
+    def note(method: str, name: str, **options: object) -> object:
+        asked.append((method, options.get("IfMatch")))
+        return call(method, name, **options)
+
+    monkeypatch.setattr(store, "_call", note)
+    lock.release()
+    assert asked == [("head_object", None), ("delete_object", version)]
+    assert store.read(NAME) is None
+
+
 def test_a_holder_that_slept_too_long_asks_first(store: ObjectStore, take: Callable[..., StoreLock]) -> None:
     slept = take(stale_s=0)
     StoreLock(store, NAME, heartbeat_s=1000, stale_s=-1).take()

@@ -19,19 +19,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from paceline.model import Measurement, Record, Scalar, Status
+from paceline.numbers import clock, duration, number, size
 from paceline.report import live as live_view
-from paceline.report.format import (
-    clock,
-    display_width,
-    duration,
-    measured,
-    number,
-    output_line,
-    quantity,
-    size,
-    spelled_for,
-    visible,
-)
+from paceline.report.format import display_width, measured, output_line, quantity, spelled_for, visible
 from paceline.report.live import LiveConsole, Running
 from paceline.report.terminal import PlainConsole, QuietConsole, make_console
 from patience import wait_until

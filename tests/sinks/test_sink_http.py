@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+from base64 import b64encode
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -46,6 +47,22 @@ def test_nobody_there_is_later_and_no_address_is_never() -> None:
     for wrong in ("file:///etc/passwd", "ftp://host/", "nothing", "http://"):
         with pytest.raises(Undeliverable, match="no http"):
             post_json(wrong, {})
+
+
+def test_a_name_and_password_in_an_address_are_basic_authentication() -> None:
+    with serving() as server:
+        post_json(server.url.replace("//", "//me:p%40w@"), {})
+        post_json(server.url.replace("//", "//token@"), {})
+        post_json(server.url.replace("//", "//me:pw@"), {}, headers={"authorization": "Bearer b"})
+        sent = [posted.headers["Authorization"] for posted in server.posted]
+    assert sent == [
+        f"Basic {b64encode(b'me:p@w').decode()}",
+        f"Basic {b64encode(b'token:').decode()}",
+        "Bearer b",
+    ]
+    with pytest.raises(TryLater, match=r"127\.0\.0\.1 cannot be reached") as caught:
+        post_json(server.url.replace("//", "//me:pw-of-mine@"), {})
+    assert "pw-of-mine" not in str(caught.value)
 
 
 def test_retry_after_may_be_a_date() -> None:

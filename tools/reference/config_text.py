@@ -97,7 +97,7 @@ PLACEHOLDERS = {
     "artifacts_dir": "Where logs and scratch data go; `artifacts` in the results directory by default.",
     "python": "The Python that runs paceline.",
     "config_dir": "The directory of the file that the placeholder is written in.",
-    "repo_dir": "The top of the git working tree around that directory, else the directory itself.",
+    "repo_dir": "The top of the git working tree around that directory, else, with a warning, the directory itself.",
     "curator_repo_dir": "The same as `{repo_dir}`.",
     "dataset:name,format": "The path of a [dataset](#dataset) in one of its formats.",
     "matrix.axis": "The value of an axis of the entry's [matrix](#matrix).",

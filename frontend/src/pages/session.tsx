@@ -5,7 +5,7 @@ import { FileList, type RunFile } from '../artifacts';
 import { Curves } from '../curves';
 import { load, type Packed } from '../data';
 import { save, saveCsv, saveJson } from '../export';
-import { moment, plural, quantity, words } from '../format';
+import { moment, percent, plural, quantity, share, words } from '../format';
 import type { Running } from '../live';
 import { lastAttempts, loadEnvironments, loadSession, primary, samplesOf, type Column, type EnvironmentHead, type SessionData, type SessionRecord } from '../model';
 import { barsOf } from '../pictures';
@@ -301,7 +301,7 @@ function Margin({ margin, ok }: { margin: number | null; ok: boolean }) {
         <rect class="track" width="80" height="10" rx="3" />
         <rect class={ok ? 'good' : 'bad'} x={margin < 0 ? 40 - share * 40 : 40} width={Math.max(2, share * 40)} height="10" />
       </svg>{' '}
-      {(margin * 100).toPrecision(3)} %
+      {percent(margin)}
     </span>
   );
 }
@@ -319,7 +319,7 @@ function Bars({ title, kind, rows }: { title: string; kind: string; rows: [name:
               <span class={`bar-fill ${LINES[at % LINES.length]}`} style={{ width: `${(seconds / total) * 100}%` }} />
             </span>
             <span class="number">
-              {quantity(seconds, 's')} <span class="soft">{((seconds / total) * 100).toFixed(0)} %</span>
+              {quantity(seconds, 's')} <span class="soft">{share(seconds / total, 2)}</span>
             </span>
           </div>
         ))}

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Mapping
 from importlib import import_module
+from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -123,7 +124,9 @@ def _invoke() -> int:
     except click.Abort:
         return INTERRUPTED
     except click.ClickException as error:
-        error.show()
+        shown = StringIO()  # quotes what was typed, which may hold a secret like the text of any other error
+        error.show(shown)
+        click.echo(output.masked(shown.getvalue()), err=True, nl=False)
         return error.exit_code
     except PacelineError as error:
         # Configuration errors begin with file:line, where editors and CI look for it.

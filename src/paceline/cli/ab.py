@@ -2,12 +2,15 @@
 
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from paceline.cli import output
+from paceline.cli.inputs import masked_errors
+from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
     from paceline.experiments.ab.ab_test import ABRequest, Prepared
@@ -96,15 +99,31 @@ def command(*, dry_run: bool, as_json: bool, quiet: bool, **options: Any) -> int
 
     output.log_once()
     request = ABRequest(**options)
-    if dry_run:
-        return _print_plan(request, as_json=as_json)
-    done = run_ab(request, say)
+    with _masked_errors(request):
+        if dry_run:
+            return _print_plan(request, as_json=as_json)
+        done = run_ab(request, say)
     if as_json:
         output.write_encoded(dump(result_json(done.result), redactor=done.redactor) + b"\n")
     else:
         lines = [*terminal_lines(done.result), str(done.directory / "ab.html")]
         output.write(done.redactor.text("\n".join(lines)) + "\n")
     return done.result.exit_code
+
+
+@contextmanager
+def _masked_errors(request: "ABRequest") -> Iterator[None]:
+    """As for a suite, whose files the A/B file names."""
+    from paceline.experiments.ab.ab_test import find_spec
+
+    try:
+        yield
+    except PacelineError:
+        configs: tuple[Path, ...] = (request.path,)
+        with suppress(PacelineError):
+            configs = find_spec(request).configs
+        with masked_errors(configs):
+            raise
 
 
 def _print_plan(request: "ABRequest", *, as_json: bool) -> int:

@@ -14,7 +14,8 @@ from paceline.cli import output
 from paceline.cli.completion import complete_finding, complete_metric, complete_selection
 from paceline.cli.inputs import SuiteCommand, config_inputs, make_request, masked_errors
 from paceline.errors import PacelineError
-from paceline.report.format import count, spelled_for, visible
+from paceline.numbers import chance, count
+from paceline.report.format import spelled_for, visible
 
 if TYPE_CHECKING:
     from paceline.experiments.bisect.bisection import BisectTask
@@ -326,7 +327,7 @@ class Progress:
         gave = search.question.shown(run.value) if run.value is not None else run.reason
         guess = search.guess
         likely = (
-            f"likely {search.question.at(guess[0]).label} {guess[1] * 100:.0f} %" if guess is not None else ""
+            f"likely {search.question.at(guess[0]).label} {chance(guess[1])}" if guess is not None else ""
         )
         name = visible(candidate.title)[:_LONGEST_TITLE]
         words = (f"[{len(search.runs)}] {candidate.label}", visible(gave), likely, end or name)

@@ -21,7 +21,8 @@ from paceline.cli.database import (
 from paceline.cli.output import write_json, write_lines
 from paceline.cli.stored import find_session, results_dir_option
 from paceline.errors import PacelineError
-from paceline.report.format import aligned, count, quantity, unit_beside, visible
+from paceline.numbers import change, count, percent
+from paceline.report.format import aligned, quantity, unit_beside, visible
 
 if TYPE_CHECKING:
     from paceline.findings.comparing import Compared, Outcome
@@ -147,18 +148,15 @@ _HEADER = ("case", "metric", "verdict", "A", "B", "change", "interval", "would b
 
 
 def _cells(one: "Compared") -> tuple[str, ...]:
-    from paceline.findings.telling import share
-
     unit = unit_beside(one.key.metric, one.key.unit or None)
     judged = one.comparison
     variant = f" ({one.key.variant})" if one.key.variant else ""
-    interval = (
-        f"{share(judged.low - 1)} … {share(judged.high - 1)}" if judged.high < float("inf") else "unknown"
-    )
-    smallest = f"±{judged.minimum_detectable:.1%}" if judged.minimum_detectable < 10 else "nothing"
+    known = judged.high < float("inf")
+    interval = f"{change(judged.low - 1)} to {change(judged.high - 1)}" if known else "unknown"
+    smallest = percent(judged.minimum_detectable) if judged.minimum_detectable < 10 else "nothing"
     values = (quantity(one.baseline, unit), quantity(one.candidate, unit))
     names = (one.key.case + variant, one.key.metric, judged.verdict)
-    return (*names, *values, share(judged.ratio - 1), interval, smallest)
+    return (*names, *values, change(judged.ratio - 1), interval, smallest)
 
 
 def _lines(found: "Outcome") -> Iterator[str]:
@@ -171,14 +169,12 @@ def _lines(found: "Outcome") -> Iterator[str]:
 
 
 def _footnotes(found: "Outcome") -> Iterator[str]:
-    from paceline.findings.telling import share
-
     if found.compared:
         yield ""
     for metric, ratio in sorted(found.geometric_means().items()):
         cases = sum(1 for one in found.compared if one.key.metric == metric)
         if cases > 1:
-            yield visible(f"geometric mean of {metric} over {count(cases, 'case')}: {share(ratio - 1)}")
+            yield visible(f"geometric mean of {metric} over {count(cases, 'case')}: {change(ratio - 1)}")
     yield from (visible(f"unlike machines: {text}") for text in found.unlike)
     if any(min(one.samples) < 2 for one in found.compared):
         yield "one sample on a side says nothing about noise: use 'repeat', or compare revisions of several sessions"

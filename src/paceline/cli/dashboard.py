@@ -13,7 +13,8 @@ from paceline.cli.output import flush, write
 from paceline.cli.stored import find_artifacts_dir, find_results_place
 from paceline.errors import PacelineError
 from paceline.history.urls import parse_target
-from paceline.report.format import count, size, visible
+from paceline.numbers import count, size
+from paceline.report.format import visible
 
 if TYPE_CHECKING:
     from paceline.history import Store

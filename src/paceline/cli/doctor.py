@@ -13,7 +13,8 @@ from paceline.cli.inputs import DEFAULT_CONFIG
 from paceline.cli.output import error_text, is_terminal, wants_colour, write_json, write_lines
 from paceline.cli.stored import find_results_place, results_dir_option
 from paceline.errors import PacelineError
-from paceline.report.format import count, display_width, visible
+from paceline.numbers import count
+from paceline.report.format import display_width, visible
 
 if TYPE_CHECKING:
     from paceline.doctor.examine import Diagnosis, Subject

@@ -114,14 +114,19 @@ def write_encoded(data: bytes) -> None:
 
 def error_text(error: PacelineError, text: str | None = None) -> str:
     """What is printed of an error, or this part of it: its message with the values of secrets masked."""
-    from paceline.record.redact import (
+    return masked(str(error) if text is None else text, error.secret_names)
+
+
+def masked(text: str, secret_names: Iterable[str] = ()) -> str:
+    """A text with the values of secret variables and the credentials in URLs masked."""
+    from paceline.record.redact import (  # only an error has something to hide
         Redactor,
         mask_urls,
         secret_values,
-    )  # only an error has something to hide
+    )
 
-    redactor = Redactor(secret_values(os.environ, error.secret_names))
-    return redactor.text(mask_urls(str(error) if text is None else text))
+    masked_text: str = mask_urls(text)
+    return Redactor(secret_values(os.environ, secret_names)).text(masked_text)
 
 
 def is_terminal() -> bool:

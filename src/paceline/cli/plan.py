@@ -13,7 +13,8 @@ from paceline.cli.inputs import SuiteCommand, make_request, masked_errors, suite
 from paceline.cli.output import error_text, flush, write, write_encoded
 from paceline.errors import ConfigError, PacelineError
 from paceline.model import RUN_DIR, Case, Plan
-from paceline.report.format import count, duration, required, size, visible
+from paceline.numbers import count, duration, size
+from paceline.report.format import required, visible
 
 EPILOG = """\b
 Examples:

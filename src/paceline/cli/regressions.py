@@ -22,7 +22,8 @@ from paceline.cli.database import (
 from paceline.cli.history.log import sparkline
 from paceline.cli.output import wants_colour, write_json, write_lines
 from paceline.model import State
-from paceline.report.format import aligned, count, visible
+from paceline.numbers import change, count, number, p_value, percent
+from paceline.report.format import aligned, visible
 
 if TYPE_CHECKING:
     from paceline.findings.commits import Repository
@@ -149,12 +150,11 @@ def _table_lines(
     found = _by_incident(found)
     for one in found:
         case = one.series.case + (f" ({one.series.variant})" if one.series.variant else "")
-        p_value = (
-            f"{one.p_value:.3f}" if one.p_value >= 0.001 else f"{one.p_value:.0e}" if one.p_value else "0"
-        )
         values = read_curve(store, one, places, window=_WINDOW).values
         names = (one.id, visible(case), visible(one.series.metric), one.verdict)
-        rows.append((*names, change_text(one), p_value, one.state, sparkline(values) if values else ""))
+        rows.append(
+            (*names, change_text(one), p_value(one.p_value), one.state, sparkline(values) if values else "")
+        )
     title, *lines = aligned(rows)
     yield title
     for _, members in groupby(zip(found, lines, strict=True), lambda pair: pair[0].incident):
@@ -197,7 +197,7 @@ def _summary(found: "Sequence[StoredFinding]") -> str:
 
 def _markdown_lines(found: "Sequence[StoredFinding]") -> Iterator[str]:
     """The changes as a table of Markdown, an incident after the other."""
-    from paceline.findings.telling import place_text, share, suspects_text
+    from paceline.findings.telling import place_text, suspects_text
     from paceline.report.markdown import escape
 
     yield from ("## Changes", "")
@@ -210,7 +210,7 @@ def _markdown_lines(found: "Sequence[StoredFinding]") -> Iterator[str]:
     for one in _by_incident(found):
         mark = "🔺" if one.verdict == "worse" else "🟢"
         between = f"{place_text(one.last_good)} and {place_text(one.first_bad)}"
-        interval = f"{share(one.effect)}<br>{share(one.low)} … {share(one.high)}"
+        interval = f"{change(one.effect)}<br>{change(one.low)} to {change(one.high)}"
         why = f": {one.said.why}" if one.said and one.said.why else ""
         cells = (one.series.case, one.series.metric, between, suspects_text(one.suspects), one.state + why)
         case, metric, between, suspects, state = map(escape, cells)
@@ -247,10 +247,9 @@ def _replay_json(done: "Replay") -> dict[str, Any]:
 
 def _replay_lines(done: "Replay") -> Iterator[str]:
     """How good the detector is, by what people said about its findings."""
-    from paceline.findings.telling import share
 
     def part(value: float | None, some: int, of: int) -> str:
-        return "nothing" if value is None else f"{value:.0%} ({some:,} of {of:,})"
+        return "nothing" if value is None else f"{percent(value)} ({some:,} of {of:,})"
 
     if not done.series:
         yield "nobody has said anything yet that the detector could be held against: see 'paceline verdict'"
@@ -264,6 +263,6 @@ def _replay_lines(done: "Replay") -> Iterator[str]:
     yield f"false      {raised:,} of {raised + done.false_avoided:,} changes that somebody called false were raised"
     yield f"unjudged   {count(done.unlabelled, 'alarm')}"
     if done.median_delay is not None:
-        yield f"delay      {done.median_delay:g} results at the median, from the first of the new level"
+        yield f"delay      {number(done.median_delay)} results at the median, from the first of the new level"
     for one in done.real_missed:
-        yield f"missed     {one.id} {one.series.case} {one.series.metric} {share(one.effect)}"
+        yield f"missed     {one.id} {one.series.case} {one.series.metric} {change(one.effect)}"

@@ -19,11 +19,12 @@ from paceline.cli.stored import (
 )
 from paceline.errors import SessionError
 from paceline.model import Record
+from paceline.numbers import duration, spread_note
 from paceline.record import below
 from paceline.record.codec import to_json
 from paceline.record.directory import SessionDir
 from paceline.record.layout import LOGS, entry_name, last_run
-from paceline.report.format import aligned, duration, measured, visible
+from paceline.report.format import aligned, measured, visible
 from paceline.report.markdown import TAIL_LINES, output_tail
 from paceline.report.table import complaints
 from paceline.report.terminal import make_console
@@ -95,6 +96,6 @@ def _case_lines(record: Record, directory: SessionDir) -> Iterator[str]:
     yield from (f"    {line}" for line in complaints(record))
     yield from (f"    warning: {visible(warning)}" for warning in record.warnings)
     metrics = [f"    {measured(name, value)}" for name, value in sorted(record.metrics.items())]
-    yield from ("", "Metrics", *metrics) if metrics else ()
+    yield from ("", "Metrics", *metrics, *spread_note(metrics)) if metrics else ()
     lines = output_tail(directory, record.case, TAIL_LINES)
     yield from ("", "The last lines of its output", *(f"    {line}" for line in lines)) if lines else ()

@@ -327,7 +327,8 @@ class Config(Section):
     )
     gpu_mem_use_warning_threshold: Fraction | None = Field(
         default=None,
-        description="Warn if more than this fraction of a GPU's memory is in use before an entry.",
+        description="Warn in the record if more than this fraction of the memory of one of an entry's GPUs, or of "
+        "any if it asks for none, is in use before it begins; no warning without it.",
     )
     gpu_stats_recorder: GpuStatsRecorder = Field(
         default=GpuStatsRecorder.model_construct(), description="The recorder of GPU use."

@@ -22,6 +22,7 @@ from paceline.curate.storage import draft, find, is_directory, is_remote, open_r
 from paceline.curate.task import Origin, Reject, Task
 from paceline.curate.warc import Damage, WarcRecord, parse_response, read_warc, record_places
 from paceline.errors import needs_extra
+from paceline.urls import split_login
 
 WARC_SUFFIXES = (".warc.gz", ".warc")
 LIST_SUFFIXES = (".txt", ".paths", ".paths.gz")
@@ -197,7 +198,11 @@ def _fetch(place: str, target: Path) -> int:
 
 def _open(place: str) -> IO[bytes]:
     if is_fetched(place):
-        return cast(IO[bytes], urllib.request.urlopen(place, timeout=TIMEOUT_S))  # noqa: S310 - http only
+        address, login = split_login(place)
+        asked = urllib.request.Request(address)  # noqa: S310 - http only
+        for header in login.items():
+            asked.add_unredirected_header(*header)  # for one address only
+        return cast(IO[bytes], urllib.request.urlopen(asked, timeout=TIMEOUT_S))  # noqa: S310
     return open_raw(place)
 
 

@@ -6,6 +6,7 @@ from urllib.parse import quote
 from xml.etree.ElementTree import Element, SubElement, tostring
 from xml.sax.saxutils import escape
 
+from paceline.numbers import change
 from paceline.report.format import visible
 
 CLOSED = frozenset({"expected", "fixed", "false"})
@@ -73,9 +74,9 @@ def _entry(found: Mapping[str, Any], made_at: str) -> Element:
     entry = Element("entry")
     case, metric = str(found.get("case")), str(found.get("metric"))
     effect = found.get("effect")
-    change = f" by {effect:+.1%}" if isinstance(effect, float) else ""
+    by = f" by {change(effect)}" if isinstance(effect, float) else ""
     words = _WORDS.get(str(found.get("verdict")), str(found.get("verdict")))
-    _add(entry, "title", f"{case}: {metric} {words}{change}")
+    _add(entry, "title", f"{case}: {metric} {words}{by}")
     _add(entry, "id", f"urn:paceline:finding:{quote(str(found.get('id')), safe='')}")
     _add(entry, "updated", _moment(found) or made_at)
     address = f"index.html#/case/{quote(case, safe='')}?m={quote(metric, safe='')}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from paceline.doctor.installed import pip_line
 from paceline.doctor.machine import Machine, Remark, answer_of, remark
-from paceline.report.format import size
+from paceline.numbers import size
 from paceline.run import collectors as gpu
 
 ANSWER_S = 20.0  # waking the driver takes some seconds where nobody keeps it awake

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from paceline.doctor.machine import Machine, Remark, remark
+from paceline.numbers import digits, percent, size
 from paceline.record.environment import cgroup_dirs, container_facts
-from paceline.report.format import size
 from paceline.run.ray.home import SHARED_MEMORY, homes, temporary_base
 from paceline.run.ray.ports import HIGHEST_PORT, LOWEST_PORT, SMALLEST_CHOICE
 
@@ -50,7 +50,7 @@ def _group_texts(machine: Machine, *names: str) -> Iterator[str]:
 
 
 def _cpu_quota(machine: Machine, limit: float) -> Remark:
-    value = f"{limit:.3g} CPUs"
+    value = f"{digits(limit)} CPUs"
     cpus = machine.usable_cpus
     if cpus is not None and limit >= cpus:
         return remark("cpu quota", "ok", value, "not below the CPUs there are")
@@ -71,7 +71,7 @@ def _memory(machine: Machine, limit: int) -> Iterator[Remark]:
     texts = _group_texts(machine, "memory.current", "memory.usage_in_bytes")
     used = next((int(text) for text in texts if re.fullmatch(r"-?\d+", text)), None)
     share = used / limit if used is not None and limit else 0.0
-    value = size(limit) + (f", {share * 100:.0f} % in use" if used is not None else "")
+    value = size(limit) + (f", {percent(share)} in use" if used is not None else "")
     if share < NEARLY_ALL:
         yield remark("memory limit", "note", value, "a benchmark that needs more is killed")
         return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from paceline.doctor.machine import Machine, Remark, remark
 from paceline.errors import PacelineError
-from paceline.report.format import size
+from paceline.numbers import size
 
 if TYPE_CHECKING:
     from paceline.history.urls import Target

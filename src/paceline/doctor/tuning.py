@@ -6,7 +6,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from paceline.doctor.machine import Level, Machine, Remark, level_of, remark
 from paceline.doctor.noise import Noise
-from paceline.report.format import duration, size
+from paceline.numbers import digits, duration, percent, size
 
 CPU = "sys/devices/system/cpu"
 CLOCK = "sys/devices/system/clocksource/clocksource0"
@@ -90,10 +90,10 @@ def _pressure(machine: Machine) -> Reading | None:
     if not shares:
         return None
     name, highest = max(shares.items(), key=lambda item: item[1])
-    value = ", ".join(f"{name} {share:.3g} %" for name, share in shares.items())
+    value = ", ".join(f"{name} {_percent(share)}" for name, share in shares.items())
     level = level_of(highest, NOTED_PRESSURE_PCT, HIGH_PRESSURE_PCT)
     awaited, fix = _PRESSURES[name]
-    return Reading(level, value, {"share": f"{highest:.3g}", "awaited": awaited, "fix": fix})
+    return Reading(level, value, {"share": digits(highest), "awaited": awaited, "fix": fix})
 
 
 def _swap(machine: Machine) -> Reading | None:
@@ -246,11 +246,11 @@ def _wake(noise: Noise) -> Reading:
 
 def _timer(noise: Noise) -> Reading:
     level = level_of(noise.clock_step_s, COARSE_CLOCK_S, 100 * COARSE_CLOCK_S)
-    return Reading(level, f"{noise.clock_step_s * 1e9:.0f} ns")
+    return Reading(level, duration(noise.clock_step_s))
 
 
 def _percent(value: float) -> str:
-    return f"{value:.0f} %" if value >= 9.95 else f"{value:.2g} %"
+    return percent(value / 100)
 
 
 _WAITING = "the share of the time in which another program had our CPU"

@@ -17,6 +17,7 @@ from paceline.evals.configs import (
     ModelConfig,
     generation_from_content,
     model_from_content,
+    model_spec,
 )
 from paceline.evals.devices import DevicePool, DeviceState, device_names
 from paceline.evals.execution import STATES, ResultLinks, Summary, open_session, stub_record
@@ -411,6 +412,11 @@ def make_launcher(on: str | None, directory: Path, secret_names: tuple[str, ...]
 def make_jobs(matrix: Matrix, stubs: Sequence[BenchmarkStub], costs: Costs, maker: Maker) -> list[Job]:
     """Stubs as the supervisor takes them, with what is known of their length, size and earlier faults."""
     adapter: type[Adapter] = find("eval_adapters", matrix.adapter.adapter_name)
+    # With its name and password, which are not part of what is written down.
+    models = (ModelConfig(model) if isinstance(model, str) else model for model in matrix.models)
+    urls = {
+        model.model_name: model_spec(model, matrix.adapter).model_kwargs.get("base_url") for model in models
+    }
     sizes: dict[str, int] = {}
     jobs = []
     for number, stub in enumerate(stubs):
@@ -421,7 +427,11 @@ def make_jobs(matrix: Matrix, stubs: Sequence[BenchmarkStub], costs: Costs, make
             number=number,
             stub=stub,
             model_key=model_key,
-            payload={"maker": maker.facts(), **_payload(stub, model_key, adapter)},
+            payload={
+                "maker": maker.facts(),
+                "base_url": urls.get(stub.model_name),
+                **_payload(stub, model_key, adapter),
+            },
             maker=maker,
             expected_s=costs.expected_s(stub),
             memory_bytes=sizes[model_key],

@@ -20,6 +20,7 @@ from paceline.evals.interfaces import (
     make_benchmark,
 )
 from paceline.evals.keys import CONTENT_SCHEMA, Places, content_key, files_sha256, stub_path, written
+from paceline.urls import split_login
 
 REQUEST_KWARGS = frozenset({"max_requests", "max_context_length"})
 
@@ -150,11 +151,14 @@ def _model(model: str | ModelConfig) -> ModelConfig:
 def _model_content(spec: ModelSpec) -> dict[str, Any]:
     """A model of the hub counts by name and revision, one on this disk by its files too."""
     local = Path(spec.name)
+    kwargs = dict(spec.model_kwargs)
+    if isinstance(kwargs.get("base_url"), str):  # who may ask a server does not decide what it answers
+        kwargs["base_url"] = split_login(kwargs["base_url"])[0]
     return {
         "name": spec.name,
         "revision": spec.revision,
         "files_sha256": files_sha256(local) if local.is_dir() else None,
-        "model_kwargs": written(spec.model_kwargs, "model_kwargs"),
+        "model_kwargs": written(kwargs, "model_kwargs"),
         "tokenizer_kwargs": written(spec.tokenizer_kwargs, "tokenizer_kwargs"),
     }
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from paceline.errors import MissingExtra
 from paceline.evals.configs import BenchmarkStub
+from paceline.record.files import plain_cells
 from paceline.record.layout import RESULTS_TABLE
 
 if TYPE_CHECKING:
@@ -167,6 +168,6 @@ def write_csv(results: ExecutionResults, directory: Path) -> None:
     rows = results.rows()
     columns = list(dict.fromkeys(name for row in rows for name in row))
     with (directory / RESULTS_TABLE).open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, columns, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(plain_cells(columns))
+        writer.writerows(plain_cells(row.get(name, "") for name in columns) for row in rows)

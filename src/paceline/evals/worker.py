@@ -7,6 +7,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,8 @@ class Worker:
 
 def _make_adapter(lease: Mapping[str, Any]) -> Adapter:
     spec = model_from_content(lease["content"])
+    if lease.get("base_url") is not None:
+        spec = replace(spec, model_kwargs={**spec.model_kwargs, "base_url": lease["base_url"]})
     device = Device(name="cpu" if lease["device"].startswith("cpu") else "cuda", id=lease["device"])
     adapter: Adapter = find("eval_adapters", lease["adapter"])(spec, device)
     return adapter

@@ -39,12 +39,6 @@ class Journal:
             raise SessionError(
                 f"cannot write the experiment's files: {self.path}: {error.strerror or error}"
             ) from error
-        # The file's name is to last as long as its lines.
-        parent = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(parent)
-        finally:
-            os.close(parent)
 
     def _read(self, fd: int) -> list[Entry]:
         lines = self.path.read_bytes().splitlines(keepends=True)

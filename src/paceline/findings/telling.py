@@ -9,6 +9,7 @@ from paceline.history import Store
 from paceline.history.findings import Place, StoredFinding
 from paceline.history.store.names import read_names
 from paceline.model import Finding
+from paceline.numbers import interval
 from paceline.record.codec import plain
 
 JUDGE = "change points"
@@ -117,14 +118,7 @@ def message(one: StoredFinding) -> str:
 
 def change_text(one: StoredFinding) -> str:
     """The size of a change, with its interval."""
-    return f"{share(one.effect)} ({share(one.low)} … {share(one.high)})"
-
-
-def share(value: float) -> str:
-    """A relative change: `+12.3%`, `+250%`, `×40`."""
-    if value >= 9.995:
-        return f"×{value + 1:.0f}" if value < 1e6 else f"×{value + 1:.0e}"
-    return f"{value:+.0%}" if abs(value) >= 0.9995 else f"{value:+.1%}"
+    return interval(one.effect, one.low, one.high)
 
 
 def place_text(place: Place) -> str:

@@ -13,7 +13,7 @@ from paceline.history.store.names import matcher, read_names
 from paceline.history.store.views import SAMPLES
 from paceline.record import below
 from paceline.record.codec import dump_plain
-from paceline.record.files import write_atomic
+from paceline.record.files import plain_cells, write_atomic
 
 Format = Literal["csv", "json", "parquet"]
 FORMATS: tuple[Format, ...] = ("csv", "json", "parquet")
@@ -41,7 +41,6 @@ COLUMNS: Mapping[str, str] = {
 }
 _ROWS_AT_ONCE = 20_000
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 _SELECT = """
 SELECT c.key, c.variant, c.version, d.name, d.unit, d.direction, m.value, m.text, m.{number}, r.status, r.attempt,
@@ -139,11 +138,6 @@ def _csv(rows: Iterable[Row]) -> Iterator[bytes]:
         buffer.seek(0)
         buffer.truncate()
     yield buffer.getvalue().encode()
-
-
-def plain_cells(row: Iterable[Any]) -> list[Any]:
-    """A row whose texts no spreadsheet takes for a formula; numbers stay numbers."""
-    return [f"'{cell}" if type(cell) is str and cell.startswith(_FORMULA) else cell for cell in row]
 
 
 def _json(rows: Iterable[Row]) -> Iterator[bytes]:

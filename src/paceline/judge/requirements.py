@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from paceline.model import Check, CheckKind, Measurement, Record, Requirement, Scalar, Status, is_number
+from paceline.numbers import number, percent
 
 _REASONS_SHOWN = 5
 _PHRASES = {"exact_value": "exactly", "min_value": "at least", "max_value": "at most"}
@@ -100,7 +101,7 @@ def _check_regression(
         margin=None if math.isinf(loss) else allowed - loss,
         ok=ok,
         severity=requirement.severity,
-        reason=reason if ok or math.isinf(loss) else f"{reason}; at most {allowed * 100:.3g} % are allowed",
+        reason=reason if ok or math.isinf(loss) else f"{reason}; at most {percent(allowed)} are allowed",
     )
 
 
@@ -123,9 +124,7 @@ def _loss(
         )
     change = (_float(value) - baseline.level) / (abs(baseline.level) or 1.0)
     word = "lower" if change < 0 else "higher"
-    told = (
-        f"{name} is {_shown(value)}, {abs(change) * 100:.3g} % {word} than its level {_shown(baseline.level)}"
-    )
+    told = f"{name} is {_shown(value)}, {percent(abs(change))} {word} than its level {_shown(baseline.level)}"
     return (change if measurement.direction == "lower" else -change), told
 
 
@@ -199,17 +198,16 @@ def _reason(requirement: Requirement, actual: Scalar, wrong: str | None) -> str:
 
 
 def _tolerance_note(requirement: Requirement) -> str:
-    return f"tolerance {requirement.tolerance * 100:.3g} %" if _slack(requirement) else ""
+    return f"tolerance {percent(requirement.tolerance)}" if _slack(requirement) else ""
 
 
 def _distance_note(requirement: Requirement, actual: Scalar) -> str:
     bound = requirement.bound
     if not is_number(actual) or not is_number(bound):
         return ""
-    share = abs(_past(requirement.kind, actual, bound)) / (abs(_float(bound)) or math.inf) * 100
+    share = abs(_past(requirement.kind, actual, bound)) / (abs(_float(bound)) or math.inf)
     word = {"min_value": "short", "max_value": "over", "exact_value": "off"}[requirement.kind]
-    text = f"{share:,.0f}" if share >= 9.95 else f"{share:.2g}"
-    return f"{text} % {word}" if 0 < share < 1e6 else ""
+    return f"{percent(share)} {word}" if 0 < share < 1e4 else ""
 
 
 def _float(number: float) -> float:
@@ -229,8 +227,4 @@ def _shown(value: Scalar) -> str:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, str):
         return repr(value if len(value) <= 80 else f"{value[:79]}…")
-    if isinstance(value, int):
-        return f"{value:,}" if abs(value) < 10**15 else f"{_float(value):.6g}"
-    if value and not 1e-3 <= abs(value) < 1e15:
-        return f"{value:.6g}"
-    return f"{value:,.4f}".rstrip("0").rstrip(".") if abs(value) >= 1 else f"{value:.4g}"
+    return number(value, 6)

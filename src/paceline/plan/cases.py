@@ -70,6 +70,9 @@ class CaseBuilder:
             "tags": draft.tags,
             "needs": draft.needs,
             "sink_data": {data.name: data.options for data in entry.sink_data},
+            "gpu_mem_use_warning_threshold": self._config.gpu_mem_use_warning_threshold
+            if entry.gpu_mem_use_warning_threshold is None
+            else entry.gpu_mem_use_warning_threshold,
         }
         # What it needs was built before, unless there is a problem to report.
         nothing = Fingerprints()

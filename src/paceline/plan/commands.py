@@ -101,6 +101,18 @@ class Filling:
         """A directory, relative to the file that names it."""
         return _below(self.expansion.config_dir(location), expand_home(self._text(text, location)))
 
+    def _base_dir(self, text: str, location: Location) -> str:
+        """A directory of scripts, which must be there."""
+        directory = self._directory(text, location)
+        is_session = "\x00" in directory
+        if not self.notes.unset and (is_session or not os.path.isdir(directory)):  # noqa: PTH112
+            why = (
+                "known only in a session; name a fixed directory" if is_session else "no directory; create it"
+            )
+            what = text if is_session else directory
+            self.notes.problems.append(self.expansion.loaded.problem(location, f"{what!r} is {why}"))
+        return directory
+
     def _script(self, scripts: Scripts) -> str | None:
         """The file of the script, looked up in the directories where it may be."""
         if self.work.script is None:
@@ -112,7 +124,7 @@ class Filling:
             (self.work.script_base_dir, (*self.location, "script_base_dir")),
             (loaded.config.script_base_dir, ("script_base_dir",)),
         )
-        directories = [self._directory(base, at) for base, at in bases if base is not None]
+        directories = [self._base_dir(base, at) for base, at in bases if base is not None]
         beside = self.expansion.config_dir(location)
         if location[0] == "data_setups":
             directories.append(f"{beside}/data_prep")

@@ -72,6 +72,7 @@ class Expansion:
         }
         self._directories: dict[str, str] = {}
         self._repositories: dict[str, str] = {}
+        self.warnings: list[str] = []
         self._defined: dict[Location, tuple[str, Notes]] = {}
         self._open: list[Location] = []
 
@@ -89,13 +90,17 @@ class Expansion:
             self._directories[file] = str(Path(normalise(file)).parent)
         return self._directories[file]
 
-    def repo_dir(self, location: Location) -> str:
-        """The top of the git working tree around that directory, or the directory itself."""
+    def repo_dir(self, location: Location, placeholder: str = "{repo_dir}") -> str:
+        """The top of the git working tree around that directory, or the directory itself, with a warning."""
         if self.setting.repo_dir is not None:
             return self.setting.repo_dir
         directory = self.config_dir(location)
         if directory not in self._repositories:
-            self._repositories[directory] = str(find_top(Path(directory)) or directory)
+            top = find_top(Path(directory))
+            self._repositories[directory] = str(top or directory)
+            if top is None:
+                message = f"{placeholder} is {directory}, as no git working tree is around it"
+                self.warnings.append(str(self.loaded.problem(location, message)))
         return self._repositories[directory]
 
     def is_left_out(self, name: str) -> bool:
@@ -158,8 +163,9 @@ class Expansion:
             inside = self.inside and scope.location[-1:] != ("host_path",)
             return self.path(name, inside=inside, notes=notes)
         if name in FILE_NAMES:
-            find = self.config_dir if name == "config_dir" else self.repo_dir
-            return find(scope.location)
+            if name == "config_dir":
+                return self.config_dir(scope.location)
+            return self.repo_dir(scope.location, atom.text)
         if "paths" in self.loaded.left_out:
             return atom.text
         close = get_close_matches(name, [*self._names, *FILE_NAMES, *self._paths], 1)

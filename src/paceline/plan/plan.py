@@ -83,7 +83,7 @@ def make_plan(
         secret_values=values,
         sink_variables=loaded.used_variables_in_sinks,
         settings=settings,
-        warnings=(*notes, *_missing_files(built)),
+        warnings=(*notes, *expansion.warnings, *_missing_files(built)),
     )
 
 

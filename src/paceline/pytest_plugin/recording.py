@@ -13,6 +13,7 @@ import pytest
 
 from paceline.metrics import describe
 from paceline.model import Case, Measurement, Metric, Record, Status
+from paceline.numbers import duration
 from paceline.pytest_plugin import asks_for_ours
 from paceline.pytest_plugin.cases import case_of, forget_sources, source_of
 from paceline.pytest_plugin.measuring import MEASURED, NS, STAGES, Measured, Stage
@@ -216,7 +217,7 @@ def measurements_of(measured: Measured) -> dict[str, Measurement]:
         found[name] = _measurement(name, samples, metric=describe("duration"))
         if min(samples) < TIMER_MARGIN * timer_cost_s():
             measured.warn(
-                f"{name}: a round is so short that the timer's own {timer_cost_s() * 1e9:.0f} ns count; "
+                f"{name}: a round is so short that the timer's own {duration(timer_cost_s())} count; "
                 "let the function do its work many times"
             )
     for name, value in measured.values.items():

@@ -17,6 +17,7 @@ from paceline.history.session_files import ci_run_url
 from paceline.history.session_info import SessionInfo
 from paceline.history.urls import find_url
 from paceline.model import Record, Status, is_finite
+from paceline.numbers import change
 from paceline.pytest_plugin.journal import Journal, abandoned, candidates, end_of, records, shown
 from paceline.pytest_plugin.profiles import ProfilePass, with_profiles
 from paceline.pytest_plugin.recording import LINE, PHASES, RECORD, Recorder
@@ -241,10 +242,10 @@ class Summary:
             return ""
         if self.workers > 1:
             return "not comparable"
-        change = now.value / before - 1
-        if not math.isfinite(change):
+        ratio = now.value / before - 1
+        if not math.isfinite(ratio):
             return ""
-        return "same" if abs(change) < NOTABLE else f"{change:+.0%}"
+        return "same" if abs(ratio) < NOTABLE else change(ratio)
 
 
 def previous_values(store: "Store", records: Sequence[Record], environment_class: str) -> dict[str, float]:

@@ -306,11 +306,19 @@ def open_atomic(
                 os.close(file)
             os.replace(temporary, last, src_dir_fd=fd, dst_dir_fd=fd)
             if durable:
-                os.fsync(fd)
+                sync_dirs(root, name)
         except BaseException:
             with suppress(OSError):
                 os.unlink(temporary, dir_fd=fd)
             raise
+
+
+def sync_dirs(root: Path | str, name: str) -> None:
+    """Put a name on the disk, and those of the directories above it below the root, which may be as new."""
+    parts = check_name(root, name)
+    for depth in range(len(parts), 0, -1):
+        with _parent(root, "/".join(parts[:depth])) as (fd, _):
+            os.fsync(fd)
 
 
 def write_all(fd: int, data: bytes) -> None:

@@ -71,6 +71,7 @@ class SessionDir:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.mkdir(0o700 if self._private else 0o777)
             below.write(path, layout.LOCK, b"", durable=False)  # By it a directory is known as a session.
+            below.sync_dirs(path.parent, path.name)
         except FileExistsError:
             if not path.is_dir():
                 why = f"cannot create the session directory {path}: a file of that name is in the way"

@@ -138,6 +138,10 @@ class JsonLines:
             try:
                 if self._alone:
                     lock_fd(fd, optional=True)
+                if (
+                    self._durable and not os.fstat(fd).st_size
+                ):  # New: its name is to last as long as its lines.
+                    below.sync_dirs(self._root, name)
                 self._repair(fd)
             except BaseException:
                 os.close(fd)
@@ -167,6 +171,19 @@ class JsonLines:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def plain_cells(row: Iterable[Any]) -> list[Any]:
+    """A row of a CSV file whose texts no spreadsheet takes for a formula or for two lines; numbers stay numbers."""
+    return [_plain_cell(cell) if type(cell) is str else cell for cell in row]
+
+
+def _plain_cell(text: str) -> str:
+    quoted = f"'{text}" if text.startswith(_FORMULA) else text
+    return quoted.replace("\r\n", "\n").replace("\r", "\n")  # the writer quotes "\n" only
 
 
 def append_line(path: Path, value: Any, *, root: Path | None = None, mode: int = 0o666) -> None:

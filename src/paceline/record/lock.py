@@ -116,7 +116,7 @@ def _was_abandoned(session_dir: Path) -> bool:
     A copy of a session's directory names a runner, too, which may be at work in the one that was copied.
     """
     owner = _read_owner(session_dir)
-    if not owner or owner.get("runner") == RUNNER or owner.get("machine", machine()) != machine():
+    if not owner or owner.get("runner") == RUNNER or not _ran_here(owner):
         return False
     try:
         fd = lock_file(session_dir / LOCK)
@@ -125,6 +125,12 @@ def _was_abandoned(session_dir: Path) -> bool:
     is_copy = owner.get("file", _file_id(os.fstat(fd))) != _file_id(os.fstat(fd))
     os.close(fd)
     return not is_copy
+
+
+def _ran_here(owner: Mapping[str, Any]) -> bool:
+    """Whether a lock's holder ran on this machine: by its name if an older release, which wrote no more, took it."""
+    host = socket.gethostname()
+    return owner["machine"] == machine() if owner.get("machine") else owner.get("host", host) == host
 
 
 def _file_id(status: os.stat_result) -> list[int]:

@@ -1,10 +1,11 @@
-"""How numbers, times and foreign text look to a reader: short, exact enough, harmless on a terminal."""
+"""How measurements, requirements and foreign text look to a reader: short, exact enough, harmless on a terminal."""
 
 import math
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from paceline import numbers
 from paceline.model import Check, Measurement, Requirement, Scalar, is_number
 
 LONGEST_LINE = 1000
@@ -38,8 +39,6 @@ _PLAIN_SPELLINGS = str.maketrans(
         "×": "x",
     }
 )
-_FLOAT_BITS = 1000  # larger integers are no floats, and nobody reads their digits
-_BYTE_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 _ARROWS: Mapping[str | None, str] = {"higher": " ↑", "lower": " ↓"}
 _SIGNS: Mapping[str, str] = {"exact_value": "=", "min_value": "≥", "max_value": "≤"}
 
@@ -94,66 +93,13 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cells).rstrip()
 
 
-def count(number: int, noun: str) -> str:
-    """`1 case`, `2,000 cases`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def duration(seconds: float) -> str:
-    """A time for a table: `420 ms`, `45.2 s`, `3m 12s`, `2h 05m`."""
-    if not math.isfinite(seconds) or seconds < 0:
-        return f"{seconds:g} s"
-    if seconds < 59.95:
-        return _short_duration(seconds)
-    minutes, rest_s = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}h {minutes:02d}m" if hours else f"{minutes}m {rest_s:02d}s"
-
-
-def _short_duration(seconds: float) -> str:
-    if seconds >= 1 or seconds == 0:
-        return f"{seconds:.3g} s"
-    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"
-
-
-def clock(seconds: float) -> str:
-    """A running time that keeps its width: `0:07`, `12:41`, `1:02:03`."""
-    minutes, rest_s = divmod(max(0, int(seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest_s:02d}" if hours else f"{minutes}:{rest_s:02d}"
-
-
-def size(count_bytes: float) -> str:
-    """A number of bytes: `512 bytes`, `1.5 GiB`."""
-    power = 0
-    while abs(count_bytes) >= 1024 and power < len(_BYTE_UNITS) - 1:
-        count_bytes /= 1024
-        power += 1
-    return f"{count_bytes:.3g} {_BYTE_UNITS[power]}" if power else f"{count_bytes:g} bytes"
-
-
 def quantity(value: Scalar, unit: str | None = None) -> str:
     """A measured value with its unit."""
     if isinstance(value, bool) or value is None:
         return str(value).lower()
     if isinstance(value, str):
         return visible(value)[:40]
-    if isinstance(value, int) and value.bit_length() > _FLOAT_BITS:
-        return f"about {'-' if value < 0 else ''}1e{int(value.bit_length() * math.log10(2))}"
-    if unit == "s":
-        return duration(value)
-    if unit == "bytes" and math.isfinite(value):
-        return size(value)
-    return f"{number(value)} {visible(unit)}" if unit else number(value)
-
-
-def number(value: float) -> str:
-    """Four significant digits, or all digits of a whole number."""
-    if isinstance(value, int):
-        return f"{value:,}"
-    if math.isfinite(value) and 1000 <= abs(value) < 1e15:
-        return f"{value:,.0f}"
-    return f"{value + 0.0:.4g}"  # minus zero is zero
+    return numbers.quantity(value, visible(unit) if unit else unit)
 
 
 def measured(name: str, measurement: Measurement) -> str:
@@ -161,7 +107,7 @@ def measured(name: str, measurement: Measurement) -> str:
     text = f"{visible(name)} {quantity(measurement.value, unit_beside(name, measurement.unit))}"
     spread = _relative_spread(measurement.samples)
     if spread is not None and spread >= SMALLEST_SPREAD:
-        text += f" ±{spread * 100:.2g}%" if spread < 0.995 else f" ±{spread * 100:.0f}%"
+        text += f" ±{numbers.percent(spread, 2)}"
     return text + _ARROWS.get(measurement.direction, "")
 
 
@@ -208,14 +154,14 @@ def tolerance_of(check: Check, requirements: Iterable[Requirement]) -> float:
 
 
 def _asked(demand: Requirement | Check, bound: str, tolerance: float) -> str:
-    allowed = f" ±{tolerance * 100:.3g}%" if tolerance else ""
+    allowed = f" (tolerance {numbers.percent(tolerance)})" if tolerance else ""
     if demand.kind == "max_regression":
         return f"{visible(demand.metric)} at most {_share(demand.bound)} worse than before"
     return f"{visible(demand.metric)} {_SIGNS[demand.kind]} {bound}{allowed}"
 
 
 def _share(value: Scalar) -> str:
-    return f"{value * 100:.3g}%" if is_number(value) else str(value)
+    return numbers.percent(value) if is_number(value) else str(value)
 
 
 def _value(value: Scalar, unit: str | None) -> str:
@@ -227,6 +173,6 @@ def _exact(value: Scalar, unit: str | None) -> str:
     """All digits of a value, as far as somebody could read them."""
     if isinstance(value, str) or value is None or isinstance(value, bool):
         return visible(repr(value))
-    if isinstance(value, int) and value.bit_length() > _FLOAT_BITS:
+    if isinstance(value, int) and value.bit_length() > numbers.FLOAT_BITS:
         return quantity(value)
     return f"{value!r} {unit}" if unit else repr(value)

@@ -17,7 +17,8 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from paceline.model import Case, Plan, Record, Report, Status
-from paceline.report.format import clock, duration, measured, output_line, visible
+from paceline.numbers import clock, duration
+from paceline.report.format import measured, output_line, visible
 from paceline.report.table import (
     Row,
     complaints,

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from paceline.model import Case, Record, Report, Status
+from paceline.numbers import duration, spread_note
 from paceline.record import below, codec
 from paceline.record.directory import SessionDir
 from paceline.record.repository import git_of_suite
-from paceline.report.format import checked, duration, measured, output_line, quantity, tolerance_of, visible
+from paceline.report.format import checked, measured, output_line, quantity, tolerance_of, visible
 from paceline.report.table import key_metrics, not_run, summary
 
 TAIL_LINES = 20
@@ -30,6 +31,7 @@ class MarkdownWriter:
         self._directory = directory
         self._failed: list[Record] = []
         self._warned: list[Record] = []
+        self._spreads: tuple[str, ...] = ()
         # What is read back from a record does not say what was required of it.
         self._waiting = {case.name: case for case in (*report.plan.setups, *report.plan.cases)}
 
@@ -46,12 +48,15 @@ class MarkdownWriter:
             self._failed.append(record)
         if record.warnings and len(self._warned) < MOST_DETAILS:
             self._warned.append(record)
-        return _text([_row(record, self._waiting.pop(record.case.name, record.case))])
+        row = _row(record, self._waiting.pop(record.case.name, record.case))
+        self._spreads = self._spreads or spread_note([row])
+        return _text([row])
 
     def end(self) -> bytes:
         report = self._report
         hidden = sum(number for status, number in report.counts.items() if not status.ok) - len(self._failed)
-        lines = ["", "## Failures"] if self._failed else []
+        lines = ["", f"{self._spreads[0]}."] if self._spreads else []
+        lines += ["", "## Failures"] if self._failed else []
         for record in self._failed:
             lines += ["", f"### {escape(record.case.name)}: {record.status.value.replace('_', ' ')}", ""]
             lines.append(escape(record.reason) or "No reason is known.")

@@ -5,16 +5,8 @@ from dataclasses import dataclass
 
 from paceline.metrics import KNOWN
 from paceline.model import Measurement, Record, Report, Severity, Status, is_number
-from paceline.report.format import (
-    aligned,
-    checked,
-    count,
-    duration,
-    measured,
-    tolerance_of,
-    unit_beside,
-    visible,
-)
+from paceline.numbers import count, duration, spread_note
+from paceline.report.format import aligned, checked, measured, tolerance_of, unit_beside, visible
 
 MOST_ROWS = 50
 """Past this many cases the table is for finding what is wrong: failures first, passed ones capped."""
@@ -47,7 +39,8 @@ class Table:
     @property
     def footnotes(self) -> tuple[str, ...]:
         hidden = (("failed", self.hidden_failed), ("passed", self.hidden_passed))
-        return tuple(f"… and {number:,} more {what}" for what, number in hidden if number)
+        spreads = spread_note([text for row in self.rows for text in row.metrics])
+        return (*(f"… and {number:,} more {what}" for what, number in hidden if number), *spreads)
 
 
 def make_table(report: Report) -> Table:

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
 from paceline.model import Case, Plan, Record, Report, Status
+from paceline.numbers import seconds_text
 from paceline.report.format import cleaned, spelled_for, visible
 from paceline.report.table import complaints, finding_lines, make_table, plain_lines, summary
 
@@ -172,7 +173,7 @@ def outcome(record: Record) -> str:
     """How a case ended, in the words of the log."""
     words = _OUTCOMES.get(record.status, "❌ Run Failed")
     if record.status is not Status.SKIPPED:
-        words += f" in {record.exec_time_s:.1f} seconds"
+        words += f" in {seconds_text(record.exec_time_s)} seconds"
     if record.status in _OUTCOMES:
         return words
     return f"{words} ({record.status.value.replace('_', ' ')})"

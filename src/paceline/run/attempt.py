@@ -16,7 +16,7 @@ from paceline import metrics as known
 from paceline.errors import PacelineError
 from paceline.model import Case, Measurement, Record, Scalar, Status, is_number
 from paceline.record.events import RUN_ENDED, RUN_STARTED, utc_now
-from paceline.run.collectors import SystemCollector, make_collectors, write_samples
+from paceline.run.collectors import SystemCollector, gpu_memory_warnings, make_collectors, write_samples
 from paceline.run.context import Context, Stop, Tasks, Write
 from paceline.run.local.process import Command, Exit, Warden, describe_death
 from paceline.run.scheduler import Grant
@@ -204,6 +204,7 @@ class Attempt:
             lambda count: self._log.tail(count) if self._log else [],
         )
         started, begun = utc_now(), time.monotonic()
+        crowded = gpu_memory_warnings(self._grant.gpus, case.gpu_mem_use_warning_threshold)
         runs: list[Run] = []
         with ExitStack() as stack:
             fault = self._start_cluster(stack, entry_dir) if case.cluster is not None else None
@@ -219,6 +220,7 @@ class Attempt:
             status = Status.INTERRUPTED if self._stop.is_set() else Status.INFRA_ERROR
             record = context.blank_record(case, status, fault, self._number)
         timings_s = {**record.timings_s, "total": time.monotonic() - begun}
+        record = replace(record, warnings=(*crowded, *record.warnings))
         if self._cluster is not None:
             record = replace(record, warnings=(*record.warnings, *self._cluster.warnings))
             timings_s |= self._cluster.timings_s

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TextIO
 
+from paceline.numbers import digits, percent, size
 from paceline.run.local.process import Sample, Usage
 from paceline.run.local.tree import TICKS_PER_S, read_proc
 
@@ -75,6 +76,38 @@ def device_ids() -> tuple[str, ...]:
         return tuple(str(index) for index in range(nvml.nvmlDeviceGetCount()))
     except nvml.NVMLError:
         return ()
+
+
+def gpu_memory_warnings(gpus: Sequence[str], threshold: float | None) -> tuple[str, ...]:
+    """Before a case: which of its GPUs, of all if it asked for none, have more than that share of their memory in use.
+
+    No threshold, no question. A GPU that does not answer is not one that is free, and is named too.
+    """
+    library = None if threshold is None else _nvml.get()
+    if library is None or threshold is None:
+        return ()
+    found: list[str] = []
+    asking = threading.Thread(
+        target=_find_used, args=(library, gpus or device_ids(), threshold, found), daemon=True
+    )
+    asking.start()
+    asking.join(HANG_S)
+    return (*found, *(["a query of the GPUs' memory does not return"] if asking.is_alive() else []))
+
+
+def _find_used(nvml: Any, gpus: Sequence[str], threshold: float, found: list[str]) -> None:
+    for gpu in gpus:
+        try:
+            find = nvml.nvmlDeviceGetHandleByIndex if gpu.isdecimal() else nvml.nvmlDeviceGetHandleByUUID
+            memory = nvml.nvmlDeviceGetMemoryInfo(find(int(gpu) if gpu.isdecimal() else gpu))
+        except nvml.NVMLError as error:
+            found.append(f"the memory in use on GPU {gpu} is not known: {error}")
+            continue
+        if memory.used > threshold * memory.total:
+            found.append(
+                f"before it began, {size(memory.used)} of the {size(memory.total)} of GPU {gpu} were in use, "
+                f"more than the gpu_mem_use_warning_threshold of {percent(threshold)}"
+            )
 
 
 def gpu_collectors(path: Path, interval_s: float) -> list["GpuCollector"]:
@@ -314,11 +347,11 @@ class SystemCollector:
             and others > DISTURBING_CORES
             and self._after.at - self._before.at >= JUDGEABLE_S
         ):
-            signs.append(f"other processes used {others:.2f} CPU cores on average")
+            signs.append(f"other processes used {digits(others)} CPU cores on average")
         cpus = os.cpu_count() or 1
         # Right after a run of ours the load average tells of that run, not of others.
         if self._load is not None and not self._load_is_ours and self._load > DISTURBING_LOAD * cpus:
-            signs.append(f"the load average was {self._load:.2f} on {cpus} CPUs before it began")
+            signs.append(f"the load average was {digits(self._load)} on {cpus} CPUs before it began")
         return (f"the run was disturbed: {'; '.join(signs)}",) if signs else ()
 
     def _other_cores(self, usage: Usage) -> float | None:

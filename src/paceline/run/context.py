@@ -26,17 +26,22 @@ class Stoppable(Protocol):
 class Stop:
     """Whether a session is to end. While entered, signals set it instead of ending the process.
 
-    `say(again)` is called from the signal handler: it must take no lock.
+    `say(again)` is called from the signal handler: it must take no lock. `say_failed(error)` is called when
+    the session cannot go on.
     """
 
     def __init__(
-        self, targets: Iterable[Stoppable] = (), say: Callable[[bool], None] = lambda again: None
+        self,
+        targets: Iterable[Stoppable] = (),
+        say: Callable[[bool], None] = lambda again: None,
+        say_failed: Callable[[BaseException], None] = lambda error: None,
     ) -> None:
         self.signalled = False
         """Whether the user asked for it."""
         self._is_set = False
         self._targets = tuple(targets)
         self._say = say
+        self._say_failed = say_failed
         self._before: dict[signal.Signals, Any] = {}
 
     def is_set(self) -> bool:
@@ -47,6 +52,12 @@ class Stop:
         again, self._is_set = self._is_set, True
         for target in self._targets:
             target.stop(now=again)
+
+    def fail(self, error: BaseException) -> None:
+        """Ask for a clean end, and say so, as the session cannot go on after an error."""
+        if not self._is_set:
+            self._say_failed(error)
+            self.ask()
 
     def mark_signalled(self) -> None:
         """Note that the user asked an executor that handles signals itself, and has ended what it ran."""

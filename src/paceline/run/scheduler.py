@@ -4,6 +4,7 @@ import os
 import queue
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -160,7 +161,7 @@ class Scheduler:
         self._setups = [case for case in cases if case.kind == "data_setup"]
         self._waiting = {case.name: case for case in cases if case.kind != "data_setup"}
         self._unfinished = set(self._waiting)
-        with self._threads:
+        with self._threads, self._ending_the_rest():
             while True:
                 while not self._stop.is_set() and (picked := self._pick()) is not None:
                     future = self._threads.submit(self._run_case, *picked)
@@ -175,6 +176,16 @@ class Scheduler:
                 record = future.result()
                 yield record
                 yield from self._settle(case, record.status)
+
+    @contextmanager
+    def _ending_the_rest(self) -> Iterator[None]:
+        """After an error, or its threads would be waited for as long as their cases take."""
+        try:
+            yield
+        except BaseException as error:
+            if not self._accounts.idle:
+                self._stop.fail(error)
+            raise
 
     def _note_ended(self, case: Case, future: "Future[Record]") -> None:
         self._ended.put((case, future))

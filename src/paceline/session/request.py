@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paceline.config.load import Loaded, load
-from paceline.errors import SelectionError, SessionError
+from paceline.errors import ConfigError, SelectionError, SessionError
 from paceline.model import Plan, Report, Setting
 from paceline.plan import make_plan
+from paceline.record.layout import check_session_name
 from paceline.record.remote.address import Location, parse_location, split, working_dir
 from paceline.record.remote.session import session_names
 
@@ -117,7 +118,7 @@ def prepare(
     """What would run, with no side effect; `others` are the suite's own executors, if they are made already."""
     loaded = loaded or load_config(request)
     others = suite_executors(request, loaded) if others is None else others
-    parent, name = _named_session(request)
+    parent, name = _named_session(request, loaded)
     plan = make_plan(
         loaded,
         session=name or partial(_session_name, request),
@@ -135,9 +136,9 @@ def prepare(
     return plan if request.setups else replace(plan, setups=())
 
 
-def _named_session(request: Request) -> tuple[Location | None, str]:
+def _named_session(request: Request, loaded: Loaded) -> tuple[Location | None, str]:
     """The session that a user names, and where it lies if that is said, too: `--resume` takes a path or an address."""
-    name = request.resume or request.session_name or ""
+    name = request.resume or given_name(request, loaded) or ""
     if not request.resumes or (os.sep not in name and name not in (os.curdir, os.pardir)):
         return None, name
     location = parse_location(name)
@@ -145,6 +146,18 @@ def _named_session(request: Request) -> tuple[Location | None, str]:
         return split(location)
     path = Path(os.path.abspath(location))  # noqa: PTH100 - `..` is to be taken out, links are not
     return path.parent, path.name
+
+
+def given_name(request: Request, loaded: Loaded) -> str | None:
+    """The name that the command line or else the configuration gives a session."""
+    configured = loaded.config.session_name
+    if request.session_name or configured is None:
+        return request.session_name
+    try:
+        check_session_name(configured)
+    except SessionError as error:
+        raise ConfigError([*loaded.problems, loaded.problem(("session_name",), str(error))]) from None
+    return configured
 
 
 def _session_name(request: Request, results: Location) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from paceline.config.explain import resolved_text
 from paceline.config.load import Loaded
-from paceline.errors import SessionError
+from paceline.errors import PacelineError, SessionError
 from paceline.judge.requirements import judge
 from paceline.model import Case, Finding, Plan, Record, Report, Setting, Status
 from paceline.plan import plan_json
@@ -36,7 +36,7 @@ from paceline.run.local.tree import sweep
 from paceline.run.ray.home import sweep_stale
 from paceline.run.scheduler import setup_failed, unmet_need
 from paceline.session.history import choose_database, read_levels, remember
-from paceline.session.request import Request, load_config, prepare, suite_executors
+from paceline.session.request import Request, given_name, load_config, prepare, suite_executors
 from paceline.sinks.dispatch import Dispatcher
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def run(request: Request, listener: Listener) -> Report:
                 stack.enter_context(session.open())
                 return session.run(parts)
         except NameTaken:
-            if request.session_name:
+            if given_name(request, loaded):
                 raise
             # Another machine began a session in the same second: this one gets the name of a later one.
 
@@ -200,7 +200,8 @@ class Session:
             self.context.note(text)
         with Dispatcher(self._plan, self.context.redactor, self.context.note) as sinks:
             sinks.open(self._masked)
-            with Stop([executor for executor, _ in parts], self._say_stopping) as self._stop:
+            executors = [executor for executor, _ in parts]
+            with Stop(executors, self._say_stopping, self._say_failed) as self._stop:
                 for executor, cases in parts:
                     waiting = self._choose(cases, sinks)
                     if not self._failed_setup and not self._stop.is_set():
@@ -340,6 +341,10 @@ class Session:
             self.context.note(fault)
         for name in report.undelivered:
             self.context.note(f"sink {name} is required and did not get everything")
+
+    def _say_failed(self, error: BaseException) -> None:
+        why = f": {error}" if isinstance(error, PacelineError) else ""
+        self.context.note(f"the session cannot go on{why}; the cases that still run are ended")
 
     def _say_stopping(self, again: bool) -> None:
         """Called from a signal handler, so it takes no lock and writes by single system calls."""

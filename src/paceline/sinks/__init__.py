@@ -15,6 +15,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from paceline.model import Case, Plan, Record, Report
+from paceline.numbers import size
 from paceline.record import below
 from paceline.record.files import JsonLines, read_lines
 from paceline.record.layout import entry_path
@@ -145,15 +146,15 @@ class SinkContext:
         None if there is none, or it is larger than the limit, which is said.
         """
         place = self.find_file(name)
-        size = below.status(*place) if place else None
-        if place is None or size is None:
+        status = below.status(*place) if place else None
+        if place is None or status is None:
             return None
-        if size.st_size > limit:
+        if status.st_size > limit:
             if name not in self._left_out:
                 self._left_out.add(name)
-                self.say(f"{name} is left out: it is larger than {limit / (1 << 20):,.0f} MiB")
+                self.say(f"{name} is left out: it is larger than {size(limit)}")
             return None
-        return self._masked(*place, size.st_size)
+        return self._masked(*place, status.st_size)
 
     def _masked(self, root: Path, name: str, size_bytes: int) -> Iterator[bytes]:
         """What a file held when it was looked at: one that grows does so without end, perhaps."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from paceline.model import Finding, Measurement, Record, Report, Status, is_number
+from paceline.numbers import interval
 from paceline.report.format import measured, visible
 from paceline.report.table import Row, Table, complaints, key_metrics, make_table, summary
 from paceline.sinks import SinkContext
@@ -102,25 +103,13 @@ def _change(finding: Finding) -> Change:
 
 
 def effect_text(finding: Finding) -> str:
-    """The relative change with its interval: `+12.3% (+10.1% to +14.6%)`."""
-    if finding.effect is None:
-        return ""
-    text = _share(finding.effect)
-    if finding.low is not None and finding.high is not None:
-        text += f" ({_share(finding.low)} to {_share(finding.high)})"
-    return text
-
-
-def _share(ratio: float) -> str:
-    """A relative change; one of tenfold and more is a factor."""
-    if ratio >= 9.995:
-        return f"×{ratio + 1:.0f}" if ratio < 1e6 else f"×{ratio + 1:.0e}"
-    return f"{ratio:+.1%}"
+    """The relative change with its interval: `+12.3 % (+10.1 % to +14.6 %)`."""
+    return "" if finding.effect is None else interval(finding.effect, finding.low, finding.high)
 
 
 def _without_effect(message: str, effect: str) -> str:
     """What a judge says besides the size of the change, which is shown already."""
-    begins_with_it = bool(effect) and message.startswith(effect.split(" ")[0])
+    begins_with_it = bool(effect) and message.startswith(effect.partition(" (")[0])
     return message.partition(") ")[2] or message if begins_with_it else message
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from paceline.model import Plan, Record, Report
 from paceline.record import below
 from paceline.record.codec import dump, dump_plain, encode, plain, to_json
+from paceline.record.files import plain_cells
 from paceline.record.layout import safe_name
 from paceline.sinks import Sink, SinkContext
 
@@ -114,6 +115,6 @@ def _csv_line(values: tuple[object, ...]) -> bytes:
     text = io.StringIO()
     # A line break in a value would make two lines of one, and lines are what is taken out again.
     csv.writer(text, lineterminator="\n").writerow(
-        [" ".join(value.splitlines()) if isinstance(value, str) else value for value in values]
+        " ".join(cell.splitlines()) if isinstance(cell, str) else cell for cell in plain_cells(values)
     )
     return text.getvalue().encode("utf-8", "replace")

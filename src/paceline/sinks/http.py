@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from paceline.sinks import TryLater, Undeliverable
+from paceline.urls import split_login
 
 _PATIENCE = frozenset({408, 425, 429})
 _LARGEST_ANSWER = 16 << 20
@@ -54,7 +55,8 @@ def request(
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Undeliverable("the address is no http:// or https:// URL")
-    asked = Request(url, data=body, headers=dict(headers or {}), method=method)  # noqa: S310 - http only, see above
+    address, login = split_login(url)
+    asked = Request(address, data=body, headers={**login, **(headers or {})}, method=method)  # noqa: S310 - http only
     try:
         with build_opener(_NoRedirects).open(asked, timeout=timeout_s) as response:
             return Answer(

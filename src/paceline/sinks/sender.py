@@ -20,6 +20,7 @@ from pydantic import TypeAdapter
 from paceline import plugins
 from paceline.errors import PacelineError
 from paceline.model import SinkSpec
+from paceline.numbers import size
 from paceline.record import below, codec
 from paceline.record.files import Tail, lock_file
 from paceline.record.redact import Redactor, looks_secret, secret_values
@@ -235,7 +236,7 @@ class Sender:
         text = str(fault) or "no reason given"
         kind = "" if isinstance(fault, Undeliverable | TryLater) else f"{type(fault).__name__}: "
         if isinstance(fault, MemoryError):
-            kind, text = "", f"it took more than {self._order.spec.memory_bytes >> 20:,} MiB of memory"
+            kind, text = "", f"it took more than {size(self._order.spec.memory_bytes)} of memory"
         return self._masks.one_line(f"{call.kind} failed: {kind}{text}")
 
     def _wait(self, pause_s: float | None) -> bool:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from paceline.model import Record, Status
-from paceline.report.format import duration, visible
+from paceline.numbers import duration, spread_note
+from paceline.report.format import visible
 from paceline.report.table import Row
 from paceline.sinks.chart import sparkline
 from paceline.sinks.digest import Change, Digest, chosen_metrics, mark, problems, shortened, words
@@ -198,7 +199,8 @@ def record_blocks(
     """An entry's reply: its outcome, its numbers, what it did not meet, what it said last."""
     took = f" in {duration(record.exec_time_s)}" if record.exec_time_s else ""
     title = f"{mark(record.status)} {code(record.case.name)} *{words(record.status)}*{took}"
-    lines = [f"• {escape(text)}" for text in chosen_metrics(record, metrics)]
+    numbers = chosen_metrics(record, metrics)
+    lines = [*(f"• {escape(text)}" for text in numbers), *spread_note(numbers)]
     lines += [f"❌ {escape(text)}" for text in problems(record)]
     lines += [f"⚠️ {escape(text)}" for text in record.warnings]
     shown = (cut_text(line, LONGEST_LINE) for line in shortened(lines, MOST_LINES))

@@ -14,7 +14,8 @@ from paceline.cli.inputs import DEFAULT_CONFIG, add_options, masked_errors
 from paceline.cli.output import is_terminal, write, write_json, write_lines
 from paceline.errors import PacelineError
 from paceline.model import Case, Plan, Record, Report, Status
-from paceline.report.format import aligned, clock, duration, measured, visible
+from paceline.numbers import clock, duration
+from paceline.report.format import aligned, measured, visible
 
 if TYPE_CHECKING:
     from paceline.evals.results import ExecutionProgress

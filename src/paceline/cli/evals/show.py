@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paceline.cli.output import write, write_json, write_lines
+from paceline.numbers import digits, signed, size
 
 if TYPE_CHECKING:
     from paceline.evals.comparison import Comparison
@@ -72,9 +73,9 @@ def show_command(place: Path, as_json: bool) -> int:
         if "error_type" in entry:
             rows.append((*names, "", "failed", "", f"{entry['error_type']}: {entry['error_message']}"))
         else:
-            density = "" if entry["density"] is None else f"{entry['density']:.3f}"
+            density = "" if entry["density"] is None else digits(entry["density"])
             before = "" if entry["state"] == "completed" else "before"
-            rows.append((*names, str(entry["primary"]), f"{entry['score']:.4g}", density, before))
+            rows.append((*names, str(entry["primary"]), digits(entry["score"]), density, before))
     write_lines(aligned(rows))
     counts = ", ".join(f"{summary[name]} {name}" for name in ("completed", "skipped", "failed", "cancelled"))
     write(f"{execution.name}: {summary['total']} stubs: {counts}\n")
@@ -112,12 +113,12 @@ def _print(comparison: "Comparison", baseline: str) -> None:
     for effect in comparison.effects:
         task = f"{effect.benchmark}_{effect.subset}" if effect.subset else effect.benchmark
         names = (effect.verdict, effect.model, task, effect.attention)
-        change = f"{effect.difference:+.3g} [{effect.low:+.3g}, {effect.high:+.3g}]"
-        rows.append((*names, f"{effect.score:.4g}", f"{effect.baseline_score:.4g}", change, str(effect.n)))
+        change = f"{signed(effect.difference)} ({signed(effect.low)} to {signed(effect.high)})"
+        rows.append((*names, digits(effect.score), digits(effect.baseline_score), change, str(effect.n)))
     points = [("", "model", "attention", "quality", "density")]
     for point in sorted(comparison.pareto, key=lambda point: (point.model, point.density)):
         front = "*" if point.on_front else ""
-        points.append((front, point.model, point.attention, f"{point.quality:.3f}", f"{point.density:.3f}"))
+        points.append((front, point.model, point.attention, digits(point.quality), digits(point.density)))
     missing = [
         f"not compared: {name} has no counterpart under the same conditions" for name in comparison.missing
     ]
@@ -133,7 +134,7 @@ def score_command(directories: tuple[Path, ...], data_dir: str | None) -> int:
 
     for directory in directories:
         metrics = score_again(directory, data_dir=data_dir)
-        write(f"{directory}: {metrics['primary']} {metrics['overall_score']:.4g}\n")
+        write(f"{directory}: {metrics['primary']} {digits(metrics['overall_score'])}\n")
     return 0
 
 
@@ -163,9 +164,8 @@ def slots_command(place: Path, add: tuple[str, ...], remove: tuple[str, ...], as
 
 
 def _device_row(device: Mapping[str, Any]) -> tuple[str, str, str]:
-    gib = 1 << 30
     total = device["memory_bytes"]
-    memory = f"{device['memory_given_bytes'] / gib:.1f}" + (f" of {total / gib:.1f} GiB" if total else " GiB")
+    memory = size(device["memory_given_bytes"]) + (f" of {size(total)}" if total else "")
     busy = [
         f"{worker['stub']} ({worker['known']}/{worker['total']})"
         for worker in device["workers"]

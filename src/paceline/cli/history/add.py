@@ -8,7 +8,8 @@ import click
 
 from paceline.cli.database import db_option, find_database, json_option, open_database
 from paceline.cli.output import write
-from paceline.report.format import count, visible
+from paceline.numbers import count
+from paceline.report.format import visible
 
 if TYPE_CHECKING:
     from paceline.errors import HistoryError

@@ -8,7 +8,8 @@ from paceline.cli.completion import complete_case
 from paceline.cli.database import db_option, find_cases, json_option, open_database, time_of
 from paceline.cli.output import write
 from paceline.errors import HistoryError
-from paceline.report.format import count, visible
+from paceline.numbers import count
+from paceline.report.format import visible
 
 _ALIAS_EPILOG = """\b
 Examples:

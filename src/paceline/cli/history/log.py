@@ -11,6 +11,7 @@ from paceline.cli.completion import complete_case, complete_metric
 from paceline.cli.database import db_option, find_cases, json_option, moment_of, open_database
 from paceline.cli.output import write_json, write_lines
 from paceline.errors import HistoryError
+from paceline.numbers import change
 from paceline.report.format import aligned, quantity, spelled_for, unit_beside, visible
 
 if TYPE_CHECKING:
@@ -116,8 +117,7 @@ def _change(points: Sequence["Point"], index: int) -> str:
     before = points[index - 1].value if index else 0.0
     if not before:
         return ""
-    change = (points[index].value - before) / abs(before)
-    return f"{change:+.1%}" if abs(change) < 10 else f"{change:+.0e}"
+    return change((points[index].value - before) / abs(before))
 
 
 def sparkline(values: Sequence[float]) -> str:

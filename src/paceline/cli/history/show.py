@@ -17,7 +17,8 @@ from paceline.cli.database import (
     open_database,
 )
 from paceline.cli.output import write, write_bytes, write_json, write_lines
-from paceline.report.format import aligned, count, visible
+from paceline.numbers import count
+from paceline.report.format import aligned, visible
 
 if TYPE_CHECKING:
     from paceline.history import Store

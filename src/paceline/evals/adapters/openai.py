@@ -23,6 +23,7 @@ from paceline.evals.interfaces import (
     TransientFault,
     sample_seed,
 )
+from paceline.urls import split_login
 
 _ARGUMENTS = frozenset({"base_url", "api_key_env", "timeout_s", "extra_body"})
 _DEFAULT_TIMEOUT_S = 600.0
@@ -52,8 +53,8 @@ class OpenAIAdapter:
 
     def __init__(self, model: ModelSpec, device: Device) -> None:
         self._spec = model
-        self._url = str(model.model_kwargs.get("base_url", "")).rstrip("/")
-        self._headers: dict[str, str] = {}
+        self._url, self._login = split_login(str(model.model_kwargs.get("base_url", "")).rstrip("/"))
+        self._headers = self._login
 
     @classmethod
     def check(cls, model: ModelSpec, generation: GenerationSpec) -> None:
@@ -82,7 +83,7 @@ class OpenAIAdapter:
         key = os.environ.get(str(name)) if name else None
         if name and key is None:
             raise PacelineError(f"the environment has no {name}, which model_kwargs.api_key_env names")
-        self._headers = {"Authorization": f"Bearer {key}"} if key else {}
+        self._headers = {"Authorization": f"Bearer {key}"} if key else self._login
         self._call("GET", "/models", None)
 
     def set_attention(self, attention: SparseAttentionConfig | None) -> None:

@@ -79,12 +79,16 @@ class Outcome:
     redactor: Redactor
 
 
+def find_spec(request: ABRequest) -> ABSpec:
+    """What the file says, or a directory of files."""
+    if is_folder(request.path):
+        return read_folder(request.path, files=request.cache_dir / "arms")
+    return read_spec(request.path, os.environ)
+
+
 def prepare_ab(request: ABRequest, say: Say = lambda line: None, *, build: bool = True) -> Prepared:
     """Read the file, make the arms ready and plan a run of each; without `build`, no environment is made."""
-    if is_folder(request.path):
-        spec = read_folder(request.path, files=request.cache_dir / "arms")
-    else:
-        spec = read_spec(request.path, os.environ)
+    spec = find_spec(request)
     given = {name: getattr(request, name) for name in ("max_runs", "max_time_s", "seed")}
     spec = replace(spec, **{name: value for name, value in given.items() if value is not None})
     schedule = make_schedule(spec)

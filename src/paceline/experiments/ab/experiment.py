@@ -19,7 +19,8 @@ from paceline.experiments.journal import Journal
 from paceline.experiments.trials import plan_trial, run_trial
 from paceline.judge.comparison import LEVEL
 from paceline.model import Plan
-from paceline.report.format import duration, visible
+from paceline.numbers import duration
+from paceline.report.format import visible
 
 BEGIN, TRIAL, END = "begin", "trial", "end"
 _MOST_BLOCKS = 1000

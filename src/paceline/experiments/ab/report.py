@@ -7,7 +7,8 @@ from typing import Any
 
 from paceline.experiments.page import CLOSE_PAGE, in_html, open_page
 from paceline.model import Direction, Verdict
-from paceline.report.format import aligned, duration, quantity, visible
+from paceline.numbers import change, duration, percent
+from paceline.report.format import aligned, quantity, visible
 from paceline.report.markdown import escape
 
 SCHEMA = 1
@@ -159,23 +160,21 @@ def result_json(result: ABResult) -> dict[str, Any]:
     }
 
 
-def percent(ratio: float | None, digits: int = 1) -> str:
-    """A ratio as a change: 1.05 is +5.0 %."""
-    if ratio is None or ratio in (float("inf"), float("-inf")):
-        return "?"
-    return f"{(ratio - 1) * 100:+.{digits}f} %"
+def _change(ratio: float | None) -> str:
+    """A ratio as a change: 1.05 is +5 %."""
+    return change(None if ratio is None else ratio - 1)
 
 
 def row(one: ArmComparison) -> tuple[str, ...]:
     """One comparison as texts, in the order of `HEADERS`."""
     known = one.low is not None and one.high is not None
-    interval = f"{percent(one.low)} … {percent(one.high)}" if known else "too few blocks"
+    interval = f"{_change(one.low)} to {_change(one.high)}" if known else "too few blocks"
     return (
         one.verdict + (" (A/A)" if one.null else ""),
         visible(one.case),
         visible(one.metric),
         visible(one.arm),
-        percent(one.ratio),
+        _change(one.ratio),
         interval,
         quantity(one.baseline, one.unit) if one.baseline is not None else "",
         quantity(one.candidate, one.unit) if one.candidate is not None else "",
@@ -202,7 +201,7 @@ def null_line(result: ABResult) -> str:
     alarms = result.null_alarms
     if not alarms:
         return f"A/A: the baseline does not differ from itself{_sharpness(null)}"
-    names = ", ".join(f"{one.case} {one.metric} {percent(one.ratio)}" for one in alarms)
+    names = ", ".join(f"{one.case} {one.metric} {_change(one.ratio)}" for one in alarms)
     return f"A/A: the baseline differs from itself ({visible(names)}); do not trust differences of that size"
 
 
@@ -213,10 +212,8 @@ def _sharpness(null: Sequence[ArmComparison]) -> str:
         return ""
     (best, sharp), (worst, blunt) = min(known), max(known)
     if len(known) == 1:
-        return f"; a change of {best * 100:.1f} % would be seen"
-    return visible(
-        f"; a change of {best * 100:.1f} % would be seen in {sharp}, of {worst * 100:.1f} % in {blunt}"
-    )
+        return f"; a change of {percent(best)} would be seen"
+    return visible(f"; a change of {percent(best)} would be seen in {sharp}, of {percent(worst)} in {blunt}")
 
 
 def terminal_lines(result: ABResult) -> Iterator[str]:
@@ -250,8 +247,8 @@ def _markdown_lines(result: ABResult) -> Iterator[str]:
         yield "| " + " | ".join(escape(text) for text in row(one)) + " |"
     yield ""
     yield (
-        f"With {result.level:.0%} confidence all intervals of an arm hold at once, at all looks. "
-        f"`same`: any difference is smaller than {result.margin:.1%}."
+        f"With {percent(result.level)} confidence all intervals of an arm hold at once, at all looks. "
+        f"`same`: any difference is smaller than {percent(result.margin)}."
     )
     if result.missing:
         yield from ("", "## Not compared", "")
@@ -302,8 +299,8 @@ def _page_lines(result: ABResult) -> Iterator[str]:
         yield f'<tr><td class="{one.verdict}">{in_html(first)}</td>{cells}</tr>'
     yield "</tbody></table></div>"
     yield (
-        f'<p class="faint">With {result.level:.0%} confidence all intervals of an arm hold at once, at all looks. '
-        f"<em>same</em>: any difference is smaller than {result.margin:.1%}. Seed {result.seed}.</p>"
+        f'<p class="faint">With {percent(result.level)} confidence all intervals of an arm hold at once, at all looks. '
+        f"<em>same</em>: any difference is smaller than {percent(result.margin)}. Seed {result.seed}.</p>"
     )
     if result.missing:
         gaps = (f"{in_html(gap.what)} in {in_html(gap.arm)}: {in_html(gap.reason)}" for gap in result.missing)
@@ -347,7 +344,7 @@ def _chart(comparisons: Sequence[ArmComparison], margin: float) -> Iterator[str]
         yield f'<line x1="{low:.1f}" x2="{high:.1f}" y1="{y - 4}" y2="{y - 4}" stroke-width="2"/>'
         yield f'<circle cx="{middle:.1f}" cy="{y - 4}" r="4"/></g>'
     for edge in (-reach, 0.0, reach):
-        label = percent(math.exp(edge), 0 if reach > 0.1 else 1) if edge else "0 %"
+        label = _change(math.exp(edge))
         yield f'<text class="axis" text-anchor="middle" x="{across(edge):.1f}" y="{height - 6}">{label}</text>'
     yield "</svg>"
 

@@ -9,7 +9,8 @@ from paceline.experiments.builds.build import Candidate
 from paceline.experiments.page import CLOSE_PAGE, in_html, open_page
 from paceline.judge import Comparison
 from paceline.model import Direction
-from paceline.report.format import aligned, duration, quantity, unit_beside, visible
+from paceline.numbers import chance, duration, interval
+from paceline.report.format import aligned, quantity, unit_beside, visible
 from paceline.report.markdown import escape
 
 Ending = Literal["found", "not_reproduced", "reversed", "unmeasurable", "unsure"]
@@ -160,10 +161,7 @@ def _tested_data(result: BisectionResult, tested: Tried) -> dict[str, Any]:
 
 def difference_text(difference: Comparison) -> str:
     """How much worse, with its interval: `+15.3 % (+10.1 % to +20.7 %)`."""
-    ratio, low, high = (
-        f"{(one - 1) * 100:+.1f} %" for one in (difference.ratio, difference.low, difference.high)
-    )
-    return f"{ratio} ({low} to {high})"
+    return interval(difference.ratio - 1, difference.low - 1, difference.high - 1)
 
 
 def bisection_lines(result: BisectionResult) -> Iterator[str]:
@@ -190,7 +188,7 @@ def _markdown_lines(result: BisectionResult) -> Iterator[str]:
         yield f"- {named.kind}: `{named.ident}` {escape(named.title)}".rstrip()
     if len(result.suspects) > 1:
         suspects = ", ".join(f"`{result.candidates[index].label}`" for index in result.suspects)
-        yield f"- cannot be told apart: {suspects} ({result.suspects_confidence * 100:.1f} % together)"
+        yield f"- cannot be told apart: {suspects} ({chance(result.suspects_confidence)} together)"
     yield from (f"- {name}: {escape(text)}" for name, text in _facts(result))
     yield from (f"- note: {escape(note)}" for note in result.notes)
     if result.diff_stat:
@@ -219,11 +217,11 @@ def _rows(result: BisectionResult) -> Iterator[tuple[str, ...]]:
         likely = result.chance(tested.index)
         mark = "→" if result.culprit is not None and tested.index == result.culprit else ""
         value = result.shown(tested.mean) if tested.values else "none"
-        chance = "" if likely is None else f"{likely * 100:.1f} %"
+        share = "" if likely is None else chance(likely)
         name = "good" if tested.index < 0 else ""
         why = "" if tested.values else tested.reason
         words = "; ".join(filter(None, (name, tested.candidate.title, why)))
-        yield mark, tested.candidate.label, str(len(tested.values)), value, chance, visible(words)
+        yield mark, tested.candidate.label, str(len(tested.values)), value, share, visible(words)
 
 
 def bisection_page(result: BisectionResult) -> str:
@@ -321,7 +319,7 @@ def _likely(result: BisectionResult, frame: _Frame) -> Iterator[str]:
         height = likely * _LIKELY_HEIGHT
         if height >= 0.3:
             x, y = frame.x(index) - width / 2, frame.base + _LIKELY_HEIGHT - height
-            title = in_html(f"{result.candidates[index].label}: {likely * 100:.1f} %")
+            title = in_html(f"{result.candidates[index].label}: {chance(likely)}")
             yield (
                 f'<rect class="likely" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}">'
                 f"<title>{title}</title></rect>"

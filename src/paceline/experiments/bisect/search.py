@@ -17,7 +17,7 @@ from paceline.experiments.bisect.report import (
 from paceline.experiments.builds.build import Candidate
 from paceline.judge import Bisection, Comparison, compare
 from paceline.model import Direction
-from paceline.report.format import duration
+from paceline.numbers import chance, duration, percent
 
 _FIRST_END_RUNS = 5
 _MOST_END_FAULTS = 2
@@ -195,15 +195,15 @@ class Search:
         named = _titled(result.named) if result.named else ""
         if result.ending == "found":
             assert result.named is not None
-            sure = f"{result.suspects_confidence * 100:.1f} % sure after {result.runs} runs"
+            sure = f"{chance(result.suspects_confidence)} sure after {result.runs} runs"
             what = f"{result.named.kind.capitalize()} {named} changed {result.metric} of {result.case}"
             return f"{what}{f' by {by}' if by else ''}: {sure}."
         if result.ending == "not_reproduced":
             text = f"Does not reproduce: {good} and {bad} do not differ in {result.metric}"
             if result.difference is None:
                 return f"{text}."
-            seen = result.difference.minimum_detectable * 100
-            return f"{text}: {by}; a change of {seen:.1f} % would have been seen."
+            seen = percent(result.difference.minimum_detectable)
+            return f"{text}: {by}; a change of {seen} would have been seen."
         if result.ending == "reversed":
             way = "better" if result.direction else "different"
             return (
@@ -217,7 +217,7 @@ class Search:
         spent = f"after {result.runs} runs in {duration(result.took_s)}"
         if not named:
             return f"Unsure {spent}: whether {good} and {bad} differ cannot be said yet."
-        likely = f"most likely {named} ({result.confidence * 100:.1f} %)"
+        likely = f"most likely {named} ({chance(result.confidence)})"
         return f"Unsure {spent}: {likely}; more runs or time would tell."
 
 

@@ -29,6 +29,7 @@ from paceline.history import Store
 from paceline.history.findings import StoredFinding, write_findings
 from paceline.judge import Comparison, compare
 from paceline.model import Finding, Verdict
+from paceline.numbers import chance, change
 from paceline.record.codec import load
 from paceline.record.layout import safe_name
 from paceline.session.request import Request
@@ -72,7 +73,7 @@ def investigate(suspected: Suspected, store: Store, night: Night) -> Finding:
     name = f"{suspected.series.metric} of {suspected.series.case}"
     if time.monotonic() >= night.ends_at_s:
         return _finding(suspected, Followed(holds=None, message="not run again: the night's budget is spent"))
-    night.note(f"{name} looks {suspected.effect * 100:+.1f} % worse: running it again")
+    night.note(f"{name} looks {change(suspected.effect)} worse: running it again")
     try:
         followed = _follow(suspected, store, night)
     except Interrupted:
@@ -106,7 +107,7 @@ def _follow(suspected: Suspected, store: Store, night: Night) -> Followed:
 
     def tell(run: Run, search: Search, candidate: Candidate) -> None:
         guess, question = search.guess, search.question
-        likely = f", likely {question.at(guess[0]).label} {guess[1] * 100:.0f} %" if guess else ""
+        likely = f", likely {question.at(guess[0]).label} {chance(guess[1])}" if guess else ""
         gave = question.shown(run.value) if run.value is not None else run.reason
         night.note(f"run {len(search.runs)}: {candidate.label} {gave}{likely}")
 

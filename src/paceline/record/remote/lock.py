@@ -64,8 +64,8 @@ class StoreLock:
 
     def _remove(self) -> None:
         with self._turn, suppress(StoreError):
-            if self._version and not self.lost and self._store.version(self._name) == self._version:
-                self._store.remove(self._name)
+            if self._version and not self.lost:
+                self._store.remove_if(self._name, self._version)
 
     def is_held(self) -> bool:
         """Whether the session is still ours, asked of the store if it was silent so long that it may not be."""

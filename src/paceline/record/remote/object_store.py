@@ -76,6 +76,23 @@ class ObjectStore:
         with suppress(FileNotFoundError), self._faults(name):
             self._fs.rm_file(self._full(name))
 
+    def remove_if(self, name: str, version: str) -> None:
+        """Remove that version of an object; one that somebody else has written since stays."""
+        with suppress(FileNotFoundError), self._faults(name):
+            with _locked(Path(self._full(name))) if self.is_local else nullcontext():
+                if self.version(name) != version:
+                    return
+                if not self.is_s3:
+                    self._fs.rm_file(self._full(name))
+                    return
+            try:  # A store that does not know the condition has been asked just now.
+                self._call("delete_object", name, IfMatch=version)
+            except OSError as error:
+                if _code(error) == "NotImplemented":
+                    self._fs.rm_file(self._full(name))
+                elif _code(error) not in _REFUSALS:
+                    raise
+
     def find(self, below: str = "") -> dict[str, dict[str, Any]]:
         """All objects, or those below a name, with what a listing says of them."""
         with suppress(FileNotFoundError), self._faults(below):

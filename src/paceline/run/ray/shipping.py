@@ -116,7 +116,7 @@ def pack(
             total += size
             if total > limit_bytes:
                 raise TooMuch(
-                    f"{root} has more than {limit_bytes / (1 << 20):.3g} MiB to be copied to a node, "
+                    f"{root} has more than {size(limit_bytes)} to be copied to a node, "
                     f"most of it in {max(sizes, key=lambda name: sizes[name])}: name it in `pool.exclude`, "
                     "give the entry a smaller `cwd`, or raise `pool.ship_limit`"
                 )
