@@ -313,7 +313,7 @@ def open_atomic(
             raise
 
 
-def sync_dirs(root: Path | str, name: str) -> None:
+def sync_dirs(root: Root, name: str) -> None:
     """Put a name on the disk, and those of the directories above it below the root, which may be as new."""
     parts = check_name(root, name)
     for depth in range(len(parts), 0, -1):

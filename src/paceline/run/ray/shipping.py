@@ -16,6 +16,7 @@ from itertools import chain, groupby
 from pathlib import Path, PurePath
 
 from paceline.model import RUN_DIR, Case
+from paceline.numbers import size
 from paceline.record import below
 from paceline.record.layout import ATTEMPTS, DATA_SETUP, LOGS, OUTPUT, RAY_CLUSTER, RECORD, RESULTS
 from paceline.record.redact import RedactedStream, Redactor
@@ -111,9 +112,9 @@ def pack(
     with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as archive:
         for path in _files(root, (*NEVER_SHIPPED, *exclude), leave_out):
             relative = path.relative_to(root)
-            size = path.stat().st_size if path.is_file() and not path.is_symlink() else 0
-            sizes[relative.parts[0]] = sizes.get(relative.parts[0], 0) + size
-            total += size
+            size_bytes = path.stat().st_size if path.is_file() and not path.is_symlink() else 0
+            sizes[relative.parts[0]] = sizes.get(relative.parts[0], 0) + size_bytes
+            total += size_bytes
             if total > limit_bytes:
                 raise TooMuch(
                     f"{root} has more than {size(limit_bytes)} to be copied to a node, "
