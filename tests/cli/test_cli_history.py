@@ -43,7 +43,7 @@ def test_log_prints_a_series_with_a_sparkline(nights: Workplace) -> None:
     assert lines[1].split() == ["time", "(UTC)", "revision", "session", "value", "change"]
     assert [line.split()[3] for line in lines[2:5]] == ["night-3", "night-4", "night-5"]
     assert "+8.33 %" in lines[2] and "13 s (of 2)" in lines[2]
-    assert "reset: twice the data" in lines[3] and "%" not in lines[3] and "+7.1%" in lines[4]
+    assert "reset: twice the data" in lines[3] and "%" not in lines[3] and "+7.14 %" in lines[4]
     assert lines[5] == "▁▃▅▇█" and len(lines) == 6
 
 

@@ -52,7 +52,7 @@ def test_prints_the_log_the_table_and_the_place(
         r"\tRunning bad\n",
         log,
     )
-    assert re.search(r"\t\t❌ Run Failed in \d+\.\d seconds \(failed\)\n\t\t.*3", log)
+    assert re.search(r"\t\t❌ Run Failed in \d+\.\d+ seconds \(failed\)\n\t\t.*3", log)
     assert re.search(
         r"\t\t❌ Run Failed in .* \(requirement failed\)\n\t\texec_time_s is .* at most 0\n", log
     )

@@ -99,4 +99,4 @@ def test_lines_and_markdown_show_names_as_they_are() -> None:
     assert not any("\x1b" in line for line in lines)
     text = bisection_markdown(RESULT)
     assert "<script>" not in text and "| 11 | 0 | none | 37 % |" in text
-    assert "cannot be told apart: `11`, `22` (97.0 % together)" in text
+    assert "cannot be told apart: `11`, `22` (97 % together)" in text
