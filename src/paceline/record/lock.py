@@ -130,7 +130,7 @@ def _was_abandoned(session_dir: Path) -> bool:
 def _ran_here(owner: Mapping[str, Any]) -> bool:
     """Whether a lock's holder ran on this machine: by its name if an older release, which wrote no more, took it."""
     host = socket.gethostname()
-    return owner["machine"] == machine() if owner.get("machine") else owner.get("host", host) == host
+    return bool(owner["machine"] == machine() if owner.get("machine") else owner.get("host", host) == host)
 
 
 def _file_id(status: os.stat_result) -> list[int]:
