@@ -16,6 +16,7 @@ from itertools import chain, groupby
 from pathlib import Path, PurePath
 
 from paceline.model import RUN_DIR, Case
+from paceline.numbers import size
 from paceline.record import below
 from paceline.record.layout import ATTEMPTS, DATA_SETUP, LOGS, OUTPUT, RAY_CLUSTER, RECORD, RESULTS
 from paceline.record.redact import RedactedStream, Redactor
