@@ -1,7 +1,9 @@
 """One formatter for all numbers: what it writes is short, has no needless exponent, and is true."""
 
+import ast
 import math
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -158,3 +160,26 @@ def test_shares_chances_and_p() -> None:
 def test_the_seconds_of_a_log_keep_their_form(seconds: float, text: str) -> None:
     assert numbers.seconds_text(seconds) == text
     assert re.fullmatch(r"\d+\.\d+", text)
+
+
+OWN_FORMATS = {
+    "numbers.py",
+    "run/local/warden.py",  # imports nothing, as what it spawns starts out with its size
+    "run/task_metrics.py",  # a bound of ours in whole seconds
+    "curate/stage.py",
+    "dashboard/overview.py",  # rounds for JSON
+}
+
+
+def test_nobody_else_writes_shares_and_significant_digits() -> None:
+    source = Path(numbers.__file__).parent
+    wrong = [
+        f"{path}:{node.lineno}"
+        for path in sorted(source.rglob("*.py"))
+        if str(path.relative_to(source)) not in OWN_FORMATS
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FormattedValue)
+        and node.format_spec is not None
+        and re.search(r"[ge%]'$", ast.unparse(node.format_spec))
+    ]
+    assert not wrong, "use paceline.numbers"

@@ -42,14 +42,14 @@ def test_log_prints_a_series_with_a_sparkline(nights: Workplace) -> None:
     assert lines[0] == "sort wall_s (lower is better, machines class-1)"
     assert lines[1].split() == ["time", "(UTC)", "revision", "session", "value", "change"]
     assert [line.split()[3] for line in lines[2:5]] == ["night-3", "night-4", "night-5"]
-    assert "+8.3%" in lines[2] and "13 s (of 2)" in lines[2]
-    assert "reset: twice the data" in lines[3] and "%" not in lines[3] and "+7.1%" in lines[4]
+    assert "+8.33 %" in lines[2] and "13 s (of 2)" in lines[2]
+    assert "reset: twice the data" in lines[3] and "%" not in lines[3] and "+7.14 %" in lines[4]
     assert lines[5] == "▁▃▅▇█" and len(lines) == 6
 
 
 def test_log_of_all_metrics_and_as_json(nights: Workplace) -> None:
     table = [line.split() for line in out(nights, "log", "sort").splitlines()]
-    assert table[1][:4] == ["sort", "rows", "25", "+25.0%"] and table[2][:4] == ["sort", "wall_s", "15", "s"]
+    assert table[1][:4] == ["sort", "rows", "25", "+25"] and table[2][:4] == ["sort", "wall_s", "15", "s"]
     (series,) = json.loads(out(nights, "log", "sort", "wall_s", "--json", "--since", "2026-01-05"))
     assert (series["case"], series["unit"], series["direction"], series["epoch"]) == ("sort", "s", "lower", 0)
     assert [point["value"] for point in series["points"]] == [14.0, 15.0]

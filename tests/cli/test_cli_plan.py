@@ -35,7 +35,7 @@ def test_lists_each_case_with_all_that_decides_how_it_runs(place: Workplace) -> 
         "hello  (suite.yaml:3)",
         """command       echo 'it'"'"'s on' '{session_entry_dir}/x'""",
         "env           API_TOKEN",
-        "timeout       1m 30s",
+        "timeout       90 s",
         "runs          3 measured",
         "requirements  exec_time_s ≤ 5",
         "resources     2 CPUs, alone on the machine",

@@ -122,7 +122,7 @@ def test_replay_counts_by_the_verdicts(nights: Here) -> None:
         assert nights.run("verdict", one["id"], state, "--why", "so").returncode == 0
     done = json.loads(nights.run("regressions", "--replay", "--json").stdout)
     assert (done["precision"], done["recall"], done["series"], done["unlabelled"]) == (0.5, 1.0, 2, 0)
-    assert "recall     100% (1 of 1)" in nights.run("regressions", "--replay").stdout
+    assert "recall     100 % (1 of 1)" in nights.run("regressions", "--replay").stdout
 
 
 def test_commits_of_the_repository_are_suspects(here: Here) -> None:

@@ -46,13 +46,13 @@ def test_prints_the_log_the_table_and_the_place(
         r"Started session first\.\.\.\n"
         r"\tRunning good\n"
         r"\t\tRunning command sh -c 'echo spoken'\n"
-        r"\t\t✅ Run Succeeded in \d+\.\d seconds\n"
+        r"\t\t✅ Run Succeeded in \d+\.\d+ seconds\n"
         r"(\t\twarning: .*\n)*"
         rf"\t\tLogs found in {place.path}/results/first/good/logs\n"
         r"\tRunning bad\n",
         log,
     )
-    assert re.search(r"\t\t❌ Run Failed in \d+\.\d seconds \(failed\)\n\t\t.*3", log)
+    assert re.search(r"\t\t❌ Run Failed in \d+\.\d+ seconds \(failed\)\n\t\t.*3", log)
     assert re.search(
         r"\t\t❌ Run Failed in .* \(requirement failed\)\n\t\texec_time_s is .* at most 0\n", log
     )

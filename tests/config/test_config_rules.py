@@ -102,7 +102,7 @@ def test_timeouts_have_a_limit(files: ConfigFiles) -> None:
       - {name: d, script: d, timeout_s: 1000}
     """
     assert files.problems(text) == [
-        "a.yaml:3: entries[0].timeout_s: default_timeout_s 7200 is above max_timeout_s 100",
+        "a.yaml:3: entries[0].timeout_s: default_timeout_s 7,200 is above max_timeout_s 100",
         "a.yaml:4: entries[1].timeout_s: timeout_s 101 is above max_timeout_s 100",
     ]
 

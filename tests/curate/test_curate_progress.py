@@ -81,7 +81,7 @@ def test_plain_lines_come_at_intervals_with_rates_and_the_time_left() -> None:
         "alm: 12 %, 12 of 100 MiB, 2 MiB/s, 100 entries/s, 0:44 left",
         "alm: 32 %, 32 of 100 MiB, 2 MiB/s, 100 entries/s, 0:34 left, 1 rejected",
         "alm: 52 %, 52 of 100 MiB, 2 MiB/s, 100 entries/s, 0:24 left, 1 rejected",
-        "alm: done, 62 %, 62 of 100 MiB, 1.7 MiB/s, 86.1 entries/s, 3,100 entries in 0:36, 1 rejected",
+        "alm: done, 62 %, 62 of 100 MiB, 1.72 MiB/s, 86.1 entries/s, 3,100 entries in 0:36, 1 rejected",
     ]
 
 
@@ -136,7 +136,7 @@ def test_bytes_of_files_are_counted_on_the_way(tmp_path: Path, workers: int) -> 
     pipeline = Pipeline("read", [ALMManifestReader(str(tmp_path), repeat_factor=2, range_bytes=100_000)])
     assert len(pipeline.run(LocalExecutor(workers=workers), progress=progress)) == 100_000
     last = stream.getvalue().splitlines()[-1]
-    assert last.startswith("read: done, 100 %, 0.9 of 0.9 MiB") and "100,000 entries in" in last
+    assert last.startswith("read: done, 100 %, 0.858 of 0.858 MiB") and "100,000 entries in" in last
 
 
 def test_a_run_that_fails_is_said_to_have_stopped() -> None:

@@ -76,7 +76,7 @@ def test_a_container_with_a_quota(tmp_path: Path) -> None:
     assert found["cpu quota"].level == "warn"
     assert found["cpu quota"].value == "0.5 CPUs, stopped in 150 of 200 periods"
     assert found["memory limit"].level == "warn"
-    assert found["memory limit"].value == "1 GiB, 99 % in use"
+    assert found["memory limit"].value == "1 GiB, 99.1 % in use"
     assert found["killed"].value == "2 times"
     assert found["CPUs"].value == "1 of 8"
     assert tuned(tmp_path, {})["virtual"].level == "note"
@@ -88,7 +88,7 @@ def test_a_container_with_room(tmp_path: Path) -> None:
         {**CONTAINER, "sys/fs/cgroup/memory.current": "1024\n", "sys/fs/cgroup/cpu.max": "max 100000\n"},
     )
     assert "cpu quota" not in found
-    assert (found["memory limit"].level, found["memory limit"].value) == ("note", "1 GiB, 0 % in use")
+    assert (found["memory limit"].level, found["memory limit"].value) == ("note", "1 GiB, < 0.01 % in use")
 
 
 def test_a_limit_above_what_the_machine_has_is_none(tmp_path: Path) -> None:

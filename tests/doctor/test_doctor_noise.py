@@ -67,7 +67,7 @@ def test_every_side_is_judged(found: Noise, level: str) -> None:
 
 def test_the_spread_says_which_changes_it_hides() -> None:
     spread = next(tuning.judge_noise(BUSY))
-    assert spread.value == "±41 % (80 × 5 ms, slowest +300 %)"
+    assert spread.value == "±41 % for nine in ten (80 × 5 ms, slowest +300 %)"
     assert "below about 82 %" in spread.meaning
 
 

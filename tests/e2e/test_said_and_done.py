@@ -58,10 +58,8 @@ entries:
     env = {"LD_LIBRARY_PATH": str(driver), "STUB_MEMORY_FILE": str(used)}
     done = place.run("run", "suite.yaml", "--no-history", "--session-name", "s", **env)
     assert done.returncode == 0, done.stderr
-    said = (
-        "before it began, 30,720 of 81,920 MiB of GPU 1 were in use, more than gpu_mem_use_warning_threshold 0.25 "
-        "allows"
-    )
+    limit = "more than the gpu_mem_use_warning_threshold of 25 %"
+    said = f"before it began, 30 GiB of the 80 GiB of GPU 1 were in use, {limit}"
     warnings = {name: record["warnings"] for name, record in place.records("s").items()}
     assert [text for text in warnings["any"] if "GPU" in text] == [said]
     assert not any("GPU" in text for text in (*warnings["own"], *warnings["lax"]))

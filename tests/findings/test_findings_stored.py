@@ -45,10 +45,10 @@ def test_a_stored_finding_reads_the_same(tmp_path: Path) -> None:
 def test_a_finding_in_a_sentence(tmp_path: Path) -> None:
     found = stored(tmp_path)
     assert message(found) == (
-        "+50.0% (+25.0% … +75.0%) between night-2 (aaaaaaaaaa) and night-3 (bbbbbbbbbb); "
+        "+50 % (+25 % to +75 %) between night-2 (aaaaaaaaaa) and night-3 (bbbbbbbbbb); "
         "suspects: dask 2026.8.0 → 2026.9.0 [f00df00df0]"
     )
-    assert change_text(found) == "+50.0% (+25.0% … +75.0%)"
+    assert change_text(found) == "+50 % (+25 % to +75 %)"
 
 
 def test_a_finding_in_a_report_has_no_secrets(tmp_path: Path) -> None:

@@ -98,5 +98,5 @@ def test_lines_and_markdown_show_names_as_they_are() -> None:
     assert any(line.startswith("→  22") for line in lines)
     assert not any("\x1b" in line for line in lines)
     text = bisection_markdown(RESULT)
-    assert "<script>" not in text and "| 11 | 0 | none | 37.0 % |" in text
-    assert "cannot be told apart: `11`, `22` (97.0 % together)" in text
+    assert "<script>" not in text and "| 11 | 0 | none | 37 % |" in text
+    assert "cannot be told apart: `11`, `22` (97 % together)" in text

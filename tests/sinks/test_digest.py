@@ -12,13 +12,13 @@ from service_sessions import REGRESSION, make_record, make_report
 
 
 def test_effects_read_well() -> None:
-    assert effect_text(REGRESSION) == "-12.5% (-16.0% to -9.0%)"
-    assert effect_text(replace(REGRESSION, effect=39.2, low=None)) == "×40"
+    assert effect_text(REGRESSION) == "-12.5 % (-16 % to -9 %)"
+    assert effect_text(replace(REGRESSION, effect=39.2, low=None)) == "×40.2"
     assert effect_text(replace(REGRESSION, effect=None)) == ""
 
 
 def test_a_size_is_not_said_twice() -> None:
-    message = "-12.5% (-16.0% … -9.0%) between a (1a2b) and b (3c4d) [f-1]"
+    message = "-12.5 % (-16 % to -9 %) between a (1a2b) and b (3c4d) [f-1]"
     (change,) = make_digest(make_report([], [replace(REGRESSION, message=message)])).changes
     assert change.message == "between a (1a2b) and b (3c4d) [f-1]"
 

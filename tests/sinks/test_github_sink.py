@@ -132,7 +132,7 @@ def test_a_job_says_it_in_three_places(github: FakeGitHub, tmp_path: Path) -> No
     assert text.startswith("<!-- paceline report: github -->\n## ❌ night\n")
     assert "1 passed, 1 requirement failed of 2 cases; 1 regression." in text
     assert "- ❌ **join** requirement failed: docs_per_sec ≥ 100: got 93" in text
-    assert "- 📉 **sort**, docs_per_sec -12.5% (-16.0% to -9.0%): since 1a2b3c4" in text
+    assert "- 📉 **sort**, docs_per_sec -12.5 % (-16 % to -9 %): since 1a2b3c4" in text
     assert "| sort | ✅ passed | 1.5 s |" in text
     (check,) = github.checks
     assert (check["status"], check["conclusion"]) == ("completed", "failure")

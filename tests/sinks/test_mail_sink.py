@@ -161,7 +161,7 @@ def test_a_session_is_one_mail(server: Server, mailbox: Mailbox, certificate: Pa
     assert plain is not None and html is not None
     lines = plain.get_content().splitlines()
     assert lines[lines.index("- join: requirement failed") + 1] == "    docs_per_sec ≥ 100: got 93"
-    assert "- sort, docs_per_sec: -12.5% (-16.0% to -9.0%)" in lines
+    assert "- sort, docs_per_sec: -12.5 % (-16 % to -9 %)" in lines
     assert '<a href="https://bench.example/night">' in html.get_content()
     (report,) = mail.iter_attachments()
     assert report.get_filename() == "report.md" and report.get_payload(decode=True) == "# night ✅\n".encode()

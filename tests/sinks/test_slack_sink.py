@@ -49,7 +49,7 @@ def test_a_session_is_one_message_with_a_thread(slack: FakeSlack, tmp_path: Path
     assert "1 passed, 1 requirement failed of 2 cases" in text
     assert "<https://bench.example/night|Open the report>" in text
     assert "`join` requirement failed: docs_per_sec ≥ 100: got 93" in text
-    assert "`sort` `docs_per_sec` worse: *-12.5% (-16.0% to -9.0%)*" in text
+    assert "`sort` `docs_per_sec` worse: *-12.5 % (-16 % to -9 %)*" in text
     assert {message["thread_ts"] for message in slack.replies} == {parent["ts"]}
     sort, join = map(slack.text_of, slack.replies)
     assert "✅ `sort` *passed* in 1.5 s" in sort and "docs_per_sec 93" in sort
@@ -64,7 +64,7 @@ def test_the_report_and_a_chart_are_files_of_the_thread(slack: FakeSlack, tmp_pa
     chart, report = slack.files.values()
     assert report["content"] == b"# night\n" and report["name"] == "night.md"
     assert {chart["shared"], report["shared"]} == {slack.parents[0]["ts"]}
-    assert "-12.5%" in chart["comment"] and "since 1a2b3c4" in chart["comment"]
+    assert "-12.5 %" in chart["comment"] and "since 1a2b3c4" in chart["comment"]
     assert png_size(chart["content"]) == (640, 200)
 
 

@@ -13,7 +13,7 @@ from paceline.cli.inputs import SuiteCommand, make_request, masked_errors, suite
 from paceline.cli.output import error_text, flush, write, write_encoded
 from paceline.errors import ConfigError, PacelineError
 from paceline.model import RUN_DIR, Case, Plan
-from paceline.numbers import count, duration, size
+from paceline.numbers import count, duration, number, size
 from paceline.report.format import required, visible
 
 EPILOG = """\b
@@ -122,7 +122,7 @@ def _runs(case: Case) -> str:
 
 def _resources(case: Case) -> str:
     wanted = case.resources
-    parts = [f"{wanted.cpus:g} CPU{'' if wanted.cpus == 1 else 's'}"]
+    parts = [f"{number(wanted.cpus)} CPU{'' if wanted.cpus == 1 else 's'}"]
     parts += [count(wanted.gpus, "GPU")] if wanted.gpus else []
     parts += [size(wanted.memory_bytes)] if wanted.memory_bytes else []
     parts += ["alone on the machine"] if wanted.exclusive else []

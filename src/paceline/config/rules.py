@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, NamedTuple, get_args
 
+from paceline import numbers
 from paceline.config.nodes import Location
 from paceline.config.schema import DEFAULT_TIMEOUT_S
 from paceline.config.values import is_scalar, shown
@@ -78,7 +79,10 @@ def _check_timeout(data: dict[str, Any], entry: dict[str, Any], path: Location) 
     timeout = entry.get("timeout_s", data.get("default_timeout_s", DEFAULT_TIMEOUT_S))
     if is_number(longest) and is_number(timeout) and timeout > longest:
         key = "timeout_s" if "timeout_s" in entry else "default_timeout_s"
-        yield Breach((*path, "timeout_s"), f"{key} {timeout:g} is above max_timeout_s {longest:g}")
+        yield Breach(
+            (*path, "timeout_s"),
+            f"{key} {numbers.number(timeout)} is above max_timeout_s {numbers.number(longest)}",
+        )
 
 
 def _check_requirement(requirement: dict[str, Any], path: Location) -> Iterator[Breach]:

@@ -10,6 +10,7 @@ from typing import TextIO
 from paceline.curate.errors import PipelineError
 from paceline.curate.stage import Stage
 from paceline.curate.task import BYTES_PER_MB, Outcome, Task
+from paceline.numbers import clock, duration, number
 
 MODES = ("auto", "live", "plain", "off")
 LIVE_INTERVAL_S = 0.2
@@ -110,13 +111,13 @@ class Progress:
     def line(self, now: float, *, whole: bool = False) -> str:
         """The state at a moment in words."""
         reading = self.read(now, whole=whole)
-        parts = [self._part_done(reading), f"{_number(reading.rate)} {self._extent.unit}/s"]
+        parts = [self._part_done(reading), f"{number(reading.rate)} {self._extent.unit}/s"]
         if self._records_word != self._extent.unit:
-            parts.append(f"{_number(reading.records_rate)} {self._records_word}/s")
+            parts.append(f"{number(reading.records_rate)} {self._records_word}/s")
         if whole:
-            parts.append(f"{self._records:,} {self._records_word} in {_duration(reading.elapsed_s)}")
+            parts.append(f"{self._records:,} {self._records_word} in {_left(reading.elapsed_s)}")
         elif reading.left_s is not None:
-            parts.append(f"{_duration(reading.left_s)} left")
+            parts.append(f"{_left(reading.left_s)} left")
         if reading.rejects:
             parts.append(f"{reading.rejects:,} rejected")
         return ", ".join(parts)
@@ -124,9 +125,9 @@ class Progress:
     def _part_done(self, reading: Reading) -> str:
         unit, total = self._extent.unit, self._extent.total
         if total is None:
-            return f"{_number(reading.done)} {unit}"
+            return f"{number(reading.done)} {unit}"
         share = min(99, int(100 * reading.done / total)) if total and reading.done < total else 100
-        return f"{share} %, {_number(min(reading.done, total))} of {_number(total)} {unit}"
+        return f"{share} %, {number(min(reading.done, total))} of {number(total)} {unit}"
 
     def _say(self, text: str, *, last: bool = False) -> None:
         self._said = True
@@ -180,15 +181,5 @@ def _columns(stream: TextIO) -> int:
         return DEFAULT_COLUMNS
 
 
-def _number(value: float) -> str:
-    if 0 < value < 0.1:
-        return f"{value:.2g}"
-    return f"{value:,.1f}" if value < 100 and value != int(value) else f"{value:,.0f}"
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+def _left(seconds: float) -> str:
+    return duration(seconds) if seconds < 10 else clock(seconds)

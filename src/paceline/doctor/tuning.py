@@ -229,7 +229,7 @@ def look(machine: Machine) -> Iterator[Remark]:
 def _spread(noise: Noise) -> Reading:
     level = level_of(noise.spread_pct, QUIET_PCT, NOISY_PCT)
     work = f"{noise.samples} × {duration(noise.chunk_s)}"
-    value = f"±{_percent(noise.spread_pct)} ({work}, slowest +{_percent(noise.slowest_pct)})"
+    value = f"±{_percent(noise.spread_pct)} for nine in ten ({work}, slowest +{_percent(noise.slowest_pct)})"
     return Reading(level, value, {"hidden": _percent(2 * noise.spread_pct)})
 
 

@@ -13,6 +13,7 @@ from time import monotonic
 from types import FrameType, TracebackType
 from typing import Any
 
+from paceline import numbers
 from paceline.evals.devices import DeviceState
 from paceline.evals.faults import Clocks, FaultClass
 from paceline.evals.jobs import Fault, Job
@@ -119,15 +120,15 @@ class WorkerSeat:
     def _clocks(self, lease: Lease, clocks: Clocks) -> list[tuple[float, FaultClass, str]]:
         total = clocks.timeout_per_benchmark_s
         running = [
-            (lease.started + total, FaultClass.TIMEOUT, f"took more than {total:g} s in all"),
+            (lease.started + total, FaultClass.TIMEOUT, f"took more than {numbers.number(total)} s in all"),
         ]
         if lease.is_loaded:
             stall = clocks.stall_timeout_s
-            text = f"no sample for {stall:g} s, after {lease.known} of {lease.total}"
+            text = f"no sample for {numbers.number(stall)} s, after {lease.known} of {lease.total}"
             running.append((lease.progress_at + stall, FaultClass.STALL, text))
         else:
             startup = clocks.startup_timeout_s
-            text = f"the model was not loaded within {startup:g} s"
+            text = f"the model was not loaded within {numbers.number(startup)} s"
             running.append((lease.started + startup, FaultClass.STARTUP, text))
         return running
 

@@ -140,11 +140,18 @@ def checked(check: Check, tolerance: float = 0.0, unit: str | None = None) -> st
     bound, actual = _value(check.bound, unit), _value(check.actual, unit)
     if check.kind == "max_regression":
         return f"{_asked(check, bound, tolerance)}: {visible(check.reason) or f'got {actual}'}"
-    if bound == actual and check.bound != check.actual:
+    if check.bound != check.actual and (bound == actual or _are_close(check.bound, check.actual)):
         # Too close for the short forms to show the difference.
         bound, actual = (_exact(value, unit) for value in (check.bound, check.actual))
     came = visible(check.reason) if not check.ok and check.reason else f"got {actual}"
     return f"{_asked(check, bound, tolerance)}: {came}"
+
+
+def _are_close(bound: Scalar, actual: Scalar) -> bool:
+    try:
+        return is_number(bound) and is_number(actual) and math.isclose(bound, actual, rel_tol=0.01)
+    except OverflowError:
+        return False
 
 
 def tolerance_of(check: Check, requirements: Iterable[Requirement]) -> float:

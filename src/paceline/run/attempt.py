@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from paceline import metrics as known
 from paceline.errors import PacelineError
 from paceline.model import Case, Measurement, Record, Scalar, Status, is_number
+from paceline.numbers import number
 from paceline.record.events import RUN_ENDED, RUN_STARTED, utc_now
 from paceline.run.collectors import SystemCollector, gpu_memory_warnings, make_collectors, write_samples
 from paceline.run.context import Context, Stop, Tasks, Write
@@ -103,7 +104,7 @@ class Run:
 def verdict(case: Case, ended: Exit, output: ScriptOutput, tail: Sequence[str]) -> tuple[Status, str]:
     """What an exit means, before any requirement is looked at."""
     if ended.reason == "timeout":
-        return Status.TIMEOUT, f"exceeded its timeout of {case.timeout_s:g} s"
+        return Status.TIMEOUT, f"exceeded its timeout of {number(case.timeout_s)} s"
     if ended.reason != "exited":
         statuses = {
             "launch_error": Status.LAUNCH_ERROR,

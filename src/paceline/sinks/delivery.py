@@ -11,6 +11,7 @@ from pathlib import Path
 from time import monotonic, sleep, time
 
 from paceline.errors import SessionError
+from paceline.numbers import number
 from paceline.plugins import boot_code, python_command
 from paceline.record import below
 from paceline.record.files import Tail
@@ -154,7 +155,7 @@ class Delivery:
             self._is_off = code in (OFF, BUSY)
             self._start_from_s = monotonic() + _RESTART_AFTER_S * self._starts
             if code == -signal.SIGALRM:
-                self._note_fault(f"no answer for {self.spec.timeout_s:g} s", stuck=True)
+                self._note_fault(f"no answer for {number(self.spec.timeout_s)} s", stuck=True)
             elif code == BUSY:
                 self._note_fault("another process is delivering to it")
             elif code not in ENDS:

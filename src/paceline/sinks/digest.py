@@ -109,7 +109,10 @@ def effect_text(finding: Finding) -> str:
 
 def _without_effect(message: str, effect: str) -> str:
     """What a judge says besides the size of the change, which is shown already."""
-    begins_with_it = bool(effect) and message.startswith(effect.partition(" (")[0])
+    # Earlier releases wrote `+12.3%`.
+    begins_with_it = bool(effect) and message.replace(" %", "%").startswith(
+        effect.partition(" (")[0].replace(" %", "%")
+    )
     return message.partition(") ")[2] or message if begins_with_it else message
 
 

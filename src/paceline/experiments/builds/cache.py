@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.errors import BuildError
+from paceline.numbers import number
 from paceline.record.files import lock_file, write_atomic
 
 KEPT_DAYS = 30
@@ -140,7 +141,9 @@ def run_logged(
         except OSError as error:
             raise BuildError(f"{what}: cannot run {argv[0]}: {error.strerror or error}") from error
         except subprocess.TimeoutExpired as error:
-            raise BuildError(f"{what}: {argv[0]} took longer than {error.timeout / 3600:g} h") from error
+            raise BuildError(
+                f"{what}: {argv[0]} took longer than {number(error.timeout / 3600)} h"
+            ) from error
     if done.returncode:
         printed = log.read_bytes()[start:].decode(errors="replace").splitlines()
         tail = " / ".join([line.strip() for line in printed if line.strip()][-_SHOWN_LINES:])

@@ -12,6 +12,7 @@ from paceline.errors import HistoryError
 from paceline.history.store.database import Row, connect
 from paceline.history.store.foreign import MOST_VALUE_BYTES
 from paceline.history.urls import Target
+from paceline.numbers import number
 
 TIMEOUT_S = 60.0
 
@@ -117,5 +118,5 @@ def _answer(cursor: Any, limit: int | None) -> Answer:
 
 def _too_long(timeout_s: float) -> HistoryError:
     return HistoryError(
-        f"the query took longer than {timeout_s:g} s: narrow it, or give it more with --timeout"
+        f"the query took longer than {number(timeout_s)} s: narrow it, or give it more with --timeout"
     )

@@ -18,6 +18,7 @@ from typing import Any
 
 import paceline
 from paceline.model import Case, PoolSettings, Record, Status
+from paceline.numbers import number
 from paceline.record import below
 from paceline.record.codec import dump
 from paceline.record.events import RUN_ENDED, RUN_STARTED, utc_now
@@ -284,7 +285,9 @@ class _Attempt:
                 pool.cluster.call(slot, "stop", sent == KILL)
                 give_up = monotonic() + KILL_WAIT_S if sent == KILL else give_up
             if monotonic() > give_up:
-                raise Ended(Status.INTERRUPTED, f"stopped; its node did not answer within {KILL_WAIT_S:g} s")
+                raise Ended(
+                    Status.INTERRUPTED, f"stopped; its node did not answer within {number(KILL_WAIT_S)} s"
+                )
             question = pool.cluster.call(slot, "output", log.seen)
             if not pool.is_ready(question):
                 continue

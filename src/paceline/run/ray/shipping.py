@@ -112,9 +112,9 @@ def pack(
     with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as archive:
         for path in _files(root, (*NEVER_SHIPPED, *exclude), leave_out):
             relative = path.relative_to(root)
-            size_bytes = path.stat().st_size if path.is_file() and not path.is_symlink() else 0
-            sizes[relative.parts[0]] = sizes.get(relative.parts[0], 0) + size_bytes
-            total += size_bytes
+            own_bytes = path.stat().st_size if path.is_file() and not path.is_symlink() else 0
+            sizes[relative.parts[0]] = sizes.get(relative.parts[0], 0) + own_bytes
+            total += own_bytes
             if total > limit_bytes:
                 raise TooMuch(
                     f"{root} has more than {size(limit_bytes)} to be copied to a node, "

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from paceline.errors import PacelineError, needs_extra
+from paceline.numbers import number
 from paceline.run.ray.home import knock
 from paceline.run.ray.placement import Node, Slot, read_nodes
 
@@ -99,7 +100,7 @@ class Cluster:
         timeout_s = CLIENT_JOIN_TIMEOUT_S if self._address.startswith("ray://") else JOIN_TIMEOUT_S
         thread.join(timeout_s)
         if thread.is_alive():
-            return TimeoutError(f"it did not let us in within {timeout_s:g} s")
+            return TimeoutError(f"it did not let us in within {number(timeout_s)} s")
         return faults[0] if faults else None
 
     def nodes(self) -> list[Node]:
