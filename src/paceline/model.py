@@ -122,7 +122,10 @@ class Check:
     margin: Annotated[float | None, "How far the value lies inside the bound; negative: outside."]
     ok: Annotated[bool, "Whether the requirement is met."]
     severity: Annotated[Severity, "What an unmet one does to the case."] = "fail"
-    reason: Annotated[str, "Why it is not met."] = ""
+    reason: Annotated[str, "Why it is not met, or what it was held against."] = ""
+    judged: Annotated[bool, "False where there was nothing to hold it against; then `ok` says nothing."] = (
+        True
+    )
 
 
 def name_case(entry: str, params: Mapping[str, Scalar]) -> str:
@@ -382,7 +385,8 @@ class Report:
     """A session's outcome; it decides the exit code.
 
     `records` may be read from disk one by one. `unfinished` says why the session ended before all cases had
-    run, `undelivered` names required sinks that did not get everything.
+    run, `undelivered` names required sinks that did not get everything, `unjudged` counts the requirements that
+    nothing could be held against.
     """
 
     plan: Plan
@@ -392,6 +396,7 @@ class Report:
     interrupted: bool = False
     unfinished: str = ""
     undelivered: tuple[str, ...] = ()
+    unjudged: int = 0
 
     @property
     def ok(self) -> bool:

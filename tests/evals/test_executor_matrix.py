@@ -104,7 +104,7 @@ def test_progress_counts_up_and_says_what_devices_do(basic: Basic) -> None:
 
 def test_an_execution_is_a_session_whose_records_go_into_the_history(basic: Basic) -> None:
     _, results, _ = basic
-    session, environment, records = read_session(results.directory)
+    session, environment, records, _ = read_session(results.directory)
     found = {record.case.key: record for record in records}
     assert len(found) == 12 and session.name == results.directory.name and environment["id"]
     record = found["mock_benchmark[attention=dense,model=meta-llama/Llama-3.1-8B-Instruct]"]

@@ -25,7 +25,7 @@ from paceline.record.directory import SessionDir
 from paceline.record.layout import LOGS, entry_name, last_run
 from paceline.report.format import aligned, duration, measured, visible
 from paceline.report.markdown import TAIL_LINES, output_tail
-from paceline.report.table import complaints
+from paceline.report.table import complaints, marks
 from paceline.report.terminal import make_console
 
 EPILOG = """\b
@@ -92,7 +92,7 @@ def _case_lines(record: Record, directory: SessionDir) -> Iterator[str]:
         "revision": record.revision,
     }
     yield from aligned([(f"    {name}", visible(text)) for name, text in facts.items() if text])
-    yield from (f"    {line}" for line in complaints(record))
+    yield from (f"    {line}" for line in (*complaints(record), *marks(record)))
     yield from (f"    warning: {visible(warning)}" for warning in record.warnings)
     metrics = [f"    {measured(name, value)}" for name, value in sorted(record.metrics.items())]
     yield from ("", "Metrics", *metrics) if metrics else ()

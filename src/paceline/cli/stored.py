@@ -40,6 +40,7 @@ class StoredSession:
     """Those that were planned, in that order, then others that have a record."""
     counts: Counter[Status]
     started_at: str
+    unjudged: int = 0
 
     @property
     def unfinished(self) -> int:
@@ -56,6 +57,7 @@ class StoredSession:
             interrupted=self.counts[Status.INTERRUPTED] > 0,
             unfinished=missing if self.unfinished else "",
             findings=tuple(_findings(self.path)),
+            unjudged=self.unjudged,
         )
 
 
@@ -134,15 +136,18 @@ def read_session(path: Path) -> StoredSession:
     cases = {case.name: case for case in _planned_cases(path)}
     counts: Counter[Status] = Counter()
     started: list[str] = []
+    unjudged = 0
     for _, record in SessionDir(path).stored_records():
         cases[record.case.name] = record.case
         counts[record.status] += 1
+        unjudged += sum(not check.judged for check in record.requirements)
         started += [record.started_at] if record.started_at else []
     return StoredSession(
         path=path,
         cases=tuple(cases.values()),
         counts=counts,
         started_at=min(started, default=""),
+        unjudged=unjudged,
     )
 
 

@@ -10,10 +10,11 @@ from paceline.errors import HistoryError, PacelineError
 from paceline.findings.commits import Repository
 from paceline.history import SessionInfo, Store
 from paceline.history.importers import DATABASE, read, recognise
+from paceline.history.session_files import read_environments
 from paceline.history.store.environments import to_stored
 from paceline.history.store.names import read_names
 from paceline.model import Record
-from paceline.record import codec, layout
+from paceline.record import below, codec, layout
 
 ENVIRONMENT = "env:"
 _SHORTEST_REVISION = 4
@@ -95,8 +96,7 @@ class Sides:
         machines: dict[str, Mapping[str, Any]] = {}
         measured: list[Measured] = []
         for batch in read(path):
-            class_id = _class_of(batch.environment, machines)
-            measured += (Measured(record=record, environment_class=class_id) for record in batch.records)
+            measured += _measured(batch.environment, batch.others, batch.records, machines)
         return _side(name, str(path), measured, machines)
 
     def _stored_session(self, name: str) -> Side | None:
@@ -196,6 +196,27 @@ def _last_attempts(measured: Iterable[Measured]) -> Iterator[Measured]:
     return iter(last.values())
 
 
+def _measured(
+    environment: Mapping[str, Any],
+    others: Iterable[Mapping[str, Any]],
+    records: Iterable[Record],
+    machines: dict[str, Mapping[str, Any]],
+) -> list[Measured]:
+    """The records, each with the class of the machine that it names; the session's own if it names none."""
+    own = _class_of(environment, machines)
+    classes = {str(environment.get("id")): own}
+    classes |= {str(one.get("id")): _class_of(one, machines) for one in others}
+    return [
+        Measured(record=record, environment_class=_class_by_id(record, classes, own)) for record in records
+    ]
+
+
+def _class_by_id(record: Record, classes: Mapping[str, str], own: str) -> str:
+    """The class of a record's machine; a node of a pool that nobody describes is comparable only with itself."""
+    is_unknown_node = "node" in record.details and record.environment not in ("", *classes)
+    return classes.get(record.environment, record.environment if is_unknown_node else own)
+
+
 def _class_of(environment: Mapping[str, Any], machines: dict[str, Mapping[str, Any]]) -> str:
     """The class of an environment; it is noted what is known of that class."""
     if not environment:
@@ -220,18 +241,8 @@ def _documents(path: Path) -> Side | None:
     if not isinstance(listed, list):
         return None
     machines: dict[str, Mapping[str, Any]] = {}
-    class_id = _class_of(_environment_beside(path), machines)
+    parents = path.absolute().parents[:3]
+    around = next((one for one in parents if below.is_file(one, "environment.json")), None)
+    environment, others = ({}, ()) if around is None else read_environments(around)
     records = [codec.from_json(one) for one in listed]
-    measured = [Measured(record=record, environment_class=class_id) for record in records]
-    return _side(str(path), str(path), measured, machines)
-
-
-def _environment_beside(path: Path) -> Mapping[str, Any]:
-    """The environment of the session that a file lies in."""
-    for directory in path.absolute().parents[:3]:
-        try:
-            data = codec.load((directory / "environment.json").read_bytes())
-        except (OSError, ValueError):
-            continue
-        return data if isinstance(data, dict) else {}
-    return {}
+    return _side(str(path), str(path), _measured(environment, others, records, machines), machines)

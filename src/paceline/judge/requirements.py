@@ -16,7 +16,11 @@ class Baseline(NamedTuple):
 
     level: float
     results: int
+    elsewhere: int = 0
+    """Results on machines of other classes, which nothing is held against."""
 
+
+NO_BASELINE = Baseline(level=0.0, results=0)
 
 FEWEST_RESULTS = 3
 """Below this many, a level is hardly known, and nothing is held against it."""
@@ -87,7 +91,7 @@ def _check(requirement: Requirement, measurement: Measurement | None) -> Check:
 def _check_regression(
     requirement: Requirement, measurement: Measurement | None, baseline: Baseline | None
 ) -> Check:
-    """A bound against the history: met while there is none, since a first night has nothing to be worse than."""
+    """A bound against the history; where there is none, nothing fails, and the check says that it was not judged."""
     actual = measurement.value if measurement is not None else None
     loss, reason = _loss(requirement, measurement, baseline)
     allowed = _float(requirement.bound) + requirement.tolerance if is_number(requirement.bound) else 0.0
@@ -101,6 +105,7 @@ def _check_regression(
         ok=ok,
         severity=requirement.severity,
         reason=reason if ok or math.isinf(loss) else f"{reason}; at most {allowed * 100:.3g} % are allowed",
+        judged=loss != -math.inf,
     )
 
 
@@ -115,18 +120,22 @@ def _loss(
     if measurement.direction is None:
         return math.inf, f"{name} has no direction, so nothing is worse: use min_value or max_value"
     if baseline is None or baseline.results < FEWEST_RESULTS:
-        count = baseline.results if baseline else 0
-        needed = f"{FEWEST_RESULTS} are needed to hold one against"
-        return (
-            -math.inf,
-            f"{name} has {count or 'no'} earlier result{'' if count == 1 else 's'}, and {needed}",
-        )
+        return -math.inf, f"{name} has {_too_few(baseline or NO_BASELINE)}"
     change = (_float(value) - baseline.level) / (abs(baseline.level) or 1.0)
     word = "lower" if change < 0 else "higher"
     told = (
         f"{name} is {_shown(value)}, {abs(change) * 100:.3g} % {word} than its level {_shown(baseline.level)}"
     )
     return (change if measurement.direction == "lower" else -change), told
+
+
+def _too_few(baseline: Baseline) -> str:
+    """What there is to hold a result against, if that is not enough."""
+    count = baseline.results
+    here = f"{count or 'no'} earlier result{'' if count == 1 else 's'}"
+    if baseline.elsewhere:
+        here += f" on machines of this class ({baseline.elsewhere:,} on others)"
+    return f"{here}, and {FEWEST_RESULTS} are needed to hold one against"
 
 
 def _unfit(requirement: Requirement, actual: Scalar) -> str | None:

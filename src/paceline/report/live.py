@@ -243,6 +243,8 @@ def _grid(rows: Sequence[Row]) -> Grid:
         details = Text("\n".join(row.metrics))
         if row.complaints:
             details.append(("\n" if row.metrics else "") + "\n".join(row.complaints), style="red")
+        if row.notes:
+            details.append("\n" * bool(details.plain) + "\n".join(row.notes), style="yellow")
         status = Text(row.status.value.replace("_", " "), style=_style(row.status))
         grid.add_row(Text(row.case), status, Text(row.time), details)
     return grid

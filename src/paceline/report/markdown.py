@@ -87,7 +87,7 @@ def _row(record: Record, case: Case) -> str:
     checks = []
     for check in record.requirements:
         unit = record.metrics[check.metric].unit if check.metric in record.metrics else None
-        mark = "✅" if check.ok else "⚠️" if check.severity == "warn" else "❌"
+        mark = "❔" if not check.judged else "✅" if check.ok else "⚠️" if check.severity == "warn" else "❌"
         checks.append(f"{mark} {escape(checked(check, tolerance_of(check, case.requirements), unit))}")
     status = f"{_SYMBOLS.get(record.status, '❌')} {record.status.value.replace('_', ' ')}"
     time = duration(record.exec_time_s) if record.exec_time_s else ""
@@ -118,6 +118,22 @@ def _environment_facts(session_dir: Path) -> Iterator[tuple[str, str]]:
     yield "python", str(mapping(data.get("python")).get("version", "unknown"))
     if "revision" in git:
         yield "git", f"{git['revision']}{' with changes' if git.get('dirty') else ''}"
+    yield from _other_machines(session_dir)
+
+
+def _other_machines(session_dir: Path) -> Iterator[tuple[str, str]]:
+    """Where else records were made: on nodes of a pool, or before the session was resumed."""
+    for name in below.names(session_dir):
+        if not (name.startswith("environment-") and name.endswith(".json")):
+            continue
+        try:
+            data = codec.load(below.read(session_dir, name))
+        except (OSError, ValueError):
+            continue
+        cpu = data.get("cpu") if isinstance(data, dict) else None
+        if isinstance(cpu, dict):
+            facts = f"{cpu.get('count', '?')} × {cpu.get('model', 'unknown')}, class {data.get('class_id')}"
+            yield "another machine", f"{data.get('hostname', 'unknown')}: {facts}"
 
 
 def _fenced(lines: Sequence[str]) -> Iterator[str]:

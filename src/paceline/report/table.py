@@ -27,13 +27,14 @@ _LEAST_TELLING = "peak_memory_bytes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One case: what it was, how it ended, its most telling numbers, and why it is not good."""
+    """One case: what it was, how it ended, its most telling numbers, why it is not good, and what is not known."""
 
     case: str
     status: Status
     time: str
     metrics: tuple[str, ...] = ()
     complaints: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,7 @@ def _row(record: Record) -> Row:
         time=duration(record.exec_time_s) if record.exec_time_s else "",
         metrics=tuple(measured(name, value) for name, value in key_metrics(record)),
         complaints=(*complaints(record), *(f"warning: {line}" for line in _unmet(record, "warn"))),
+        notes=marks(record),
     )
 
 
@@ -99,6 +101,11 @@ def complaints(record: Record) -> tuple[str, ...]:
     if record.status.ok or (unmet_ones and record.status is Status.REQUIREMENT_FAILED):
         return unmet_ones
     return (visible(record.reason), *unmet_ones) if record.reason else unmet_ones
+
+
+def marks(record: Record) -> tuple[str, ...]:
+    """What keeps a record's numbers from being judged, a line each."""
+    return tuple(f"not judged: {checked(check)}" for check in record.requirements if not check.judged)
 
 
 def _unmet(record: Record, severity: Severity) -> Iterator[str]:
@@ -127,7 +134,7 @@ def plain_lines(table: Table) -> Iterator[str]:
     yield header
     for row, line in zip(table.rows, lines, strict=True):
         yield line
-        yield from (f"    {complaint}" for complaint in row.complaints)
+        yield from (f"    {line}" for line in (*row.complaints, *row.notes))
     yield from table.footnotes
 
 
@@ -140,6 +147,7 @@ def summary(report: Report, elapsed_s: float | None = None) -> str:
     text = f"{', '.join(parts) or 'nothing ran'} of {count(total, 'case')}"
     if elapsed_s is not None:
         text += f" in {duration(elapsed_s)}"
+    text += f"; {count(report.unjudged, 'requirement')} not judged" if report.unjudged else ""
     worse = sum(finding.fails for finding in report.findings)
     text += f"; {count(worse, 'regression')}" if worse else ""
     return f"Interrupted: {text}" if report.interrupted else text

@@ -18,11 +18,12 @@ OnProblem = Callable[[HistoryError], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """The records of one session in one environment."""
+    """The records of one session; those made elsewhere than in its environment name one of the others."""
 
     session: SessionInfo
     environment: Mapping[str, Any]
     records: Iterable[Record]
+    others: Sequence[Mapping[str, Any]] = ()
 
 
 def make_session(

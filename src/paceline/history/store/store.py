@@ -14,7 +14,7 @@ from paceline.history.session_info import Added, SessionInfo
 from paceline.history.store import changes
 from paceline.history.store.database import Database, Row, chunks, connect
 from paceline.history.store.entries import Entry, to_entry, to_record
-from paceline.history.store.environments import StoredEnvironment, to_stored
+from paceline.history.store.environments import StoredEnvironment, to_stored, unknown_node
 from paceline.history.store.foreign import explain
 from paceline.history.store.merge import merge_into, opened_source
 from paceline.history.store.migrate import ensure_schema
@@ -73,11 +73,20 @@ class Store:
     def close(self) -> None:
         self.database.close()
 
-    def add(self, session: SessionInfo, environment: Mapping[str, Any], records: Iterable[Record]) -> Added:
-        """Add a session's records; one that is there already stays, one that has changed since is replaced."""
-        described = to_stored(environment)
-        entries = (to_entry(record, session) for record in records)
-        return self._write(session, {described.ident: described}, entries)
+    def add(
+        self,
+        session: SessionInfo,
+        environment: Mapping[str, Any],
+        records: Iterable[Record],
+        others: Iterable[Mapping[str, Any]] = (),
+    ) -> Added:
+        """Add a session's records; one that is there already stays, one that has changed since is replaced.
+
+        A record was made in the environment that it names: the session's own, or one of the `others`.
+        """
+        described = {one.ident: one for one in map(to_stored, (environment, *others))}
+        entries = (to_entry(record, session) for record in _placed(records, described))
+        return self._write(session, described, entries)
 
     def _write(
         self, session: SessionInfo, environments: Mapping[str, StoredEnvironment], entries: Iterable[Entry]
@@ -295,3 +304,11 @@ FROM "case" c JOIN record r ON r.case_id = c.id WHERE c.kind = 'entry' GROUP BY 
                 f"no session {session!r} in {self.database.target}: 'paceline history list' shows those there are"
             )
         return found
+
+
+def _placed(records: Iterable[Record], described: dict[str, StoredEnvironment]) -> Iterator[Record]:
+    """The records; a node of a pool that nobody describes is noted as a machine of its own, not as the runner's."""
+    for record in records:
+        if record.environment and record.environment not in described and "node" in record.details:
+            described[record.environment] = unknown_node(record.environment, str(record.details["node"]))
+        yield record

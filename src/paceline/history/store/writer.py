@@ -120,6 +120,8 @@ class Writer:
                 self._remove(old[0], case_id)
             metric_ids = self._metric_ids(case_id, entry, pending)
             batch.add(entry, old[0] if old else None, session_id, case_id, metric_ids)
+        if known:
+            batch.describe()
         pending.insert()
         return Added(records=batch.records, samples=batch.samples, known=known)
 
@@ -279,6 +281,13 @@ class _Batch:
             if metric.samples:
                 places = enumerate(metric.samples)
                 samples += [(series_id, number, place, *sample) for place, sample in places]
+
+    def describe(self) -> None:
+        """Tell what is known by now of machines that records named before anybody described them."""
+        select = "SELECT 1 FROM environment WHERE ident = ? AND data IS NULL"
+        for one in self._environments.values():
+            if one.data is not None and self._database.rows(select, (one.ident,)):
+                self._write_environment(one)
 
     def _environment(self, ident: str) -> int:
         if ident not in self._environment_ids:
