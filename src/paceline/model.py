@@ -22,6 +22,8 @@ Direction = Literal["lower", "higher"]
 Severity = Literal["fail", "warn"]
 CheckKind = Literal["exact_value", "min_value", "max_value", "max_regression"]
 CaseKind = Literal["entry", "data_setup"]
+Disturbed = Literal["mark", "void", "ignore"]
+"""What becomes of a run that others disturbed: marked and not judged, not counted, or taken as it is."""
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
@@ -187,6 +189,7 @@ class Case:
     requirements: Annotated[tuple[Requirement, ...], "Bounds on its metrics."] = ()
     repeat: int = 1
     warmup: int = 0
+    disturbed: Disturbed = "mark"
     retries: int = 0
     tags: Annotated[tuple[str, ...], "The tags of the entry."] = ()
     needs: tuple[str, ...] = ()
@@ -351,7 +354,23 @@ class Record:
     revision: Annotated[str, "The git revision of the suite."] = ""
     warnings: Annotated[tuple[str, ...], "What was noticed and did not decide the status."] = ()
     artifacts: Annotated[tuple[str, ...], "Files kept with the record, relative to its directory."] = ()
+    disturbed: Annotated[
+        tuple[str, ...], "What disturbed each run that counts, empty for none; no list if none was disturbed."
+    ] = ()
     details: Annotated[Mapping[str, Any], "What only some kinds of cases know."] = field(default_factory=dict)
+
+    @property
+    def disturbance(self) -> str:
+        """What disturbed at least half of its runs, so that its numbers may tell of others; empty if nothing did."""
+        hit = [text for text in self.disturbed if text]
+        if not hit or 2 * len(hit) < len(self.disturbed):
+            return ""
+        return f"{hit[0]} ({len(hit)} of {len(self.disturbed)} runs)" if len(self.disturbed) > 1 else hit[0]
+
+    @property
+    def is_measurable(self) -> bool:
+        """Whether a run of it was undisturbed, as far as that is known."""
+        return not self.disturbed or not all(self.disturbed)
 
 
 Verdict = Literal["better", "worse", "same", "inconclusive"]
@@ -386,7 +405,7 @@ class Report:
 
     `records` may be read from disk one by one. `unfinished` says why the session ended before all cases had
     run, `undelivered` names required sinks that did not get everything, `unjudged` counts the requirements that
-    nothing could be held against.
+    could not be judged, and `inconclusive` says why no requirement that is relative to the history could.
     """
 
     plan: Plan
@@ -397,6 +416,7 @@ class Report:
     unfinished: str = ""
     undelivered: tuple[str, ...] = ()
     unjudged: int = 0
+    inconclusive: str = ""
 
     @property
     def ok(self) -> bool:
@@ -406,4 +426,4 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        return 130 if self.interrupted else 0 if self.ok else 1
+        return 130 if self.interrupted else 1 if not self.ok else 2 if self.inconclusive else 0

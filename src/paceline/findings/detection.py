@@ -32,7 +32,7 @@ from paceline.judge import select_discoveries
 FALSE_DISCOVERIES = 0.05
 """Of all changes that are reported, the share that may be chance."""
 
-_DETECTOR = "1"
+_DETECTOR = "2"
 """Changes when the detector does: then every series is looked at again."""
 
 Moment = tuple[int, int | str]

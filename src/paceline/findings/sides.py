@@ -1,8 +1,8 @@
 """What the two sides of a comparison are: sessions, revisions, branches, environments, files."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,8 @@ class Side:
     machines: Mapping[str, Mapping[str, Any]]
     """What makes machines comparable, by their class."""
     is_environment: bool = False
+    environments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What is known of the environments that records name, by their ids."""
 
     @property
     def classes(self) -> frozenset[str]:
@@ -93,11 +95,10 @@ class Sides:
             return documents
         if path.is_file() and recognise(path) == DATABASE:
             raise HistoryError(f"{path} is a whole history: name a session or a revision, and --db {path}")
-        machines: dict[str, Mapping[str, Any]] = {}
-        measured: list[Measured] = []
+        found = _Found()
         for batch in read(path):
-            measured += _measured(batch.environment, batch.others, batch.records, machines)
-        return _side(name, str(path), measured, machines)
+            found.add((batch.environment, *batch.others), batch.records)
+        return found.side(name, str(path))
 
     def _stored_session(self, name: str) -> Side | None:
         found = self._store.session(name) if self._store else None
@@ -160,17 +161,11 @@ JOIN environment e ON e.id = r.environment_id"""
 
     def _of_sessions(self, name: str, about: str, sessions: Iterable[SessionInfo]) -> Side:
         assert self._store is not None
-        machines: dict[str, Mapping[str, Any]] = {}
-        measured: list[Measured] = []
-        count = 0
+        found, count = _Found(), 0
         for session in sessions:
             count += 1
-            classes = {str(one["id"]): _class_of(one, machines) for one in self._store.environments(session)}
-            measured += (
-                Measured(record=record, environment_class=classes.get(record.environment, ""))
-                for record in self._store.records(session)
-            )
-        return _side(name, about + (f" ({count} sessions)" if count > 1 else ""), measured, machines)
+            found.add(({}, *self._store.environments(session)), self._store.records(session))
+        return found.side(name, about + (f" ({count} sessions)" if count > 1 else ""))
 
 
 def _under(one: Measured, key: str) -> Measured:
@@ -179,10 +174,35 @@ def _under(one: Measured, key: str) -> Measured:
     return replace(one, record=replace(one.record, case=case))
 
 
-def _side(
-    name: str, about: str, measured: Iterable[Measured], machines: Mapping[str, Mapping[str, Any]]
-) -> Side:
-    return Side(name=name, about=about, measured=tuple(_last_attempts(measured)), machines=machines)
+class _Found:
+    """What a name was found to mean, session by session."""
+
+    def __init__(self) -> None:
+        self._measured: list[Measured] = []
+        self._machines: dict[str, Mapping[str, Any]] = {}
+        self._environments: dict[str, Mapping[str, Any]] = {}
+
+    def add(self, environments: Sequence[Mapping[str, Any]], records: Iterable[Record]) -> None:
+        """A session's records, each on the machine that it names; the first environment is that of the session."""
+        known = {str(one.get("id") or ""): one for one in environments}
+        self._environments |= known
+        classes = {ident: _class_of(one, self._machines) for ident, one in known.items()}
+        own = _class_of(environments[0], self._machines)
+        for record in records:
+            ident = record.environment
+            # A node of a pool that nobody describes is comparable only with itself.
+            is_unknown_node = "node" in record.details and ident and ident not in classes
+            class_id = ident if is_unknown_node else classes.get(ident, own)
+            self._measured.append(Measured(record=record, environment_class=class_id))
+
+    def side(self, name: str, about: str) -> Side:
+        return Side(
+            name=name,
+            about=about,
+            measured=tuple(_last_attempts(self._measured)),
+            machines=self._machines,
+            environments=self._environments,
+        )
 
 
 def _last_attempts(measured: Iterable[Measured]) -> Iterator[Measured]:
@@ -194,27 +214,6 @@ def _last_attempts(measured: Iterable[Measured]) -> Iterator[Measured]:
         if key not in last or record.attempt >= last[key].record.attempt:
             last[key] = one
     return iter(last.values())
-
-
-def _measured(
-    environment: Mapping[str, Any],
-    others: Iterable[Mapping[str, Any]],
-    records: Iterable[Record],
-    machines: dict[str, Mapping[str, Any]],
-) -> list[Measured]:
-    """The records, each with the class of the machine that it names; the session's own if it names none."""
-    own = _class_of(environment, machines)
-    classes = {str(environment.get("id")): own}
-    classes |= {str(one.get("id")): _class_of(one, machines) for one in others}
-    return [
-        Measured(record=record, environment_class=_class_by_id(record, classes, own)) for record in records
-    ]
-
-
-def _class_by_id(record: Record, classes: Mapping[str, str], own: str) -> str:
-    """The class of a record's machine; a node of a pool that nobody describes is comparable only with itself."""
-    is_unknown_node = "node" in record.details and record.environment not in ("", *classes)
-    return classes.get(record.environment, record.environment if is_unknown_node else own)
 
 
 def _class_of(environment: Mapping[str, Any], machines: dict[str, Mapping[str, Any]]) -> str:
@@ -240,9 +239,9 @@ def _documents(path: Path) -> Side | None:
     listed = data.get("records", [data] if "case" in data else None)
     if not isinstance(listed, list):
         return None
-    machines: dict[str, Mapping[str, Any]] = {}
     parents = path.absolute().parents[:3]
     around = next((one for one in parents if below.is_file(one, "environment.json")), None)
     environment, others = ({}, ()) if around is None else read_environments(around)
-    records = [codec.from_json(one) for one in listed]
-    return _side(str(path), str(path), _measured(environment, others, records, machines), machines)
+    found = _Found()
+    found.add((environment, *others), [codec.from_json(one) for one in listed])
+    return found.side(str(path), str(path))

@@ -34,7 +34,7 @@ def read_curve(store: Store, one: StoredFinding, places: Mapping[str, int], *, w
     """As many values before and after a change as `window` says, if there are so many."""
     for series in store.iter_series(cases=[one.series.case], metrics=[one.series.metric], judged_only=True):
         if series_key(series) == one.series:
-            points = ordered_points(series.points, dict(places))
+            points = ordered_points(series, dict(places))
             at = next((i for i, point in enumerate(points) if point.record_id == one.at_record), None)
             middle = len(points) if at is None else at
             first = max(0, middle - window)

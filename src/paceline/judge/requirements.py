@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from paceline.metrics import is_steady
 from paceline.model import Check, CheckKind, Measurement, Record, Requirement, Scalar, Status, is_number
 
 _REASONS_SHOWN = 5
@@ -20,6 +21,7 @@ class Baseline(NamedTuple):
     """Results on machines of other classes, which nothing is held against."""
 
 
+DISTURBED = "the run was disturbed"
 NO_BASELINE = Baseline(level=0.0, results=0)
 
 FEWEST_RESULTS = 3
@@ -33,7 +35,7 @@ def judge(record: Record, baselines: Mapping[str, Baseline] | None = None) -> Re
     """
     if record.status is not Status.PASSED:
         return record
-    checks = check(record.case.requirements, _measured(record), baselines or {})
+    checks = check(record.case.requirements, _measured(record), baselines or {}, record.disturbance)
     failed = [item.reason for item in checks if not item.ok and item.severity == "fail"]
     warned = [item.reason for item in checks if not item.ok and item.severity == "warn"]
     judged = replace(record, requirements=checks, warnings=(*record.warnings, *warned))
@@ -46,15 +48,28 @@ def check(
     requirements: Sequence[Requirement],
     metrics: Mapping[str, Measurement],
     baselines: Mapping[str, Baseline] | None = None,
+    disturbance: str = "",
 ) -> tuple[Check, ...]:
-    """Hold each requirement against the metric it names; what is not there, or not a number, does not meet it."""
+    """Hold each requirement against the metric it names; what is not there, or not a number, does not meet it.
+
+    What was measured while others disturbed it is not held against the history. A bound that the suite itself gives
+    holds all the same.
+    """
     known = baselines or {}
     return tuple(
-        _check_regression(one, metrics.get(one.metric), known.get(one.metric))
+        _check_regression(one, metrics.get(one.metric), known.get(one.metric), disturbance)
         if one.kind == "max_regression"
         else _check(one, metrics.get(one.metric))
         for one in requirements
     )
+
+
+def why_inconclusive(checks: Sequence[Check]) -> str:
+    """Why nothing can be said of checks against the history: all that could be judged was disturbed; else empty."""
+    disturbed = [one for one in checks if not one.judged and DISTURBED in one.reason]
+    if not disturbed or any(one.judged for one in checks):
+        return ""
+    return f"nothing could be judged: {disturbed[0].reason}"
 
 
 def _measured(record: Record) -> dict[str, Measurement]:
@@ -89,11 +104,21 @@ def _check(requirement: Requirement, measurement: Measurement | None) -> Check:
 
 
 def _check_regression(
-    requirement: Requirement, measurement: Measurement | None, baseline: Baseline | None
+    requirement: Requirement,
+    measurement: Measurement | None,
+    baseline: Baseline | None,
+    disturbance: str,
 ) -> Check:
     """A bound against the history; where there is none, nothing fails, and the check says that it was not judged."""
     actual = measurement.value if measurement is not None else None
     loss, reason = _loss(requirement, measurement, baseline)
+    if (
+        disturbance
+        and math.isfinite(loss)
+        and measurement
+        and not is_steady(requirement.metric, measurement.unit)
+    ):
+        loss, reason = -math.inf, f"{reason}, and {DISTURBED}: {disturbance}"
     allowed = _float(requirement.bound) + requirement.tolerance if is_number(requirement.bound) else 0.0
     ok = loss <= allowed
     return Check(

@@ -130,7 +130,7 @@ KEPT_FIELDS: Mapping[type, tuple[str, ...]] = {
 }
 """Of these types files hold some fields only, in this order; what else a case has is in the plan."""
 LEFT_OUT_WHEN_DEFAULT: Mapping[type, Mapping[str, Any]] = {
-    Record: {"details": {}},
+    Record: {"disturbed": (), "details": {}},
     Check: {"reason": "", "judged": True},
     Case: {"formula": 1},
 }

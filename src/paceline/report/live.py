@@ -166,6 +166,8 @@ class LiveConsole:
             self._print(Text(line, style="red" if line.startswith("worse") else "default"))
         if report.unfinished:
             self._print(Text(f"Unfinished: {visible(report.unfinished)}", style="bold red"))
+        if report.inconclusive:
+            self._print(Text(f"Inconclusive: {visible(report.inconclusive)}", style="bold yellow"))
         self._print(Text(summary(report, elapsed_s), style="bold green" if report.ok else "bold red"))
         self._print(Text(f"Results in {visible(str(session_dir))}"))
 

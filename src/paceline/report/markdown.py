@@ -36,7 +36,8 @@ class MarkdownWriter:
     def begin(self) -> bytes:
         report = self._report
         lines = [f"# {'✅' if report.ok else '❌'} {escape(report.plan.session)}", "", f"{summary(report)}."]
-        lines += ["", f"**{escape(report.unfinished)}**"] if report.unfinished else []
+        notes = filter(None, (report.unfinished, report.inconclusive))
+        lines += [line for text in notes for line in ("", f"**{escape(text)}**")]
         return _text(
             [*lines, "", "| case | status | time | metrics | requirements |", "|---|---|---:|---|---|"]
         )
@@ -90,6 +91,7 @@ def _row(record: Record, case: Case) -> str:
         mark = "❔" if not check.judged else "✅" if check.ok else "⚠️" if check.severity == "warn" else "❌"
         checks.append(f"{mark} {escape(checked(check, tolerance_of(check, case.requirements), unit))}")
     status = f"{_SYMBOLS.get(record.status, '❌')} {record.status.value.replace('_', ' ')}"
+    status += "" if record.is_measurable else "<br>❔ not measurable"
     time = duration(record.exec_time_s) if record.exec_time_s else ""
     return (
         f"| {escape(record.case.name)} | {status} | {time} | {'<br>'.join(numbers)} | {'<br>'.join(checks)} |"

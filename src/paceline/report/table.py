@@ -105,7 +105,10 @@ def complaints(record: Record) -> tuple[str, ...]:
 
 def marks(record: Record) -> tuple[str, ...]:
     """What keeps a record's numbers from being judged, a line each."""
-    return tuple(f"not judged: {checked(check)}" for check in record.requirements if not check.judged)
+    found = [f"not judged: {checked(check)}" for check in record.requirements if not check.judged]
+    if not record.is_measurable:
+        found.append(visible(f"not measurable: {record.disturbance}"))
+    return tuple(found)
 
 
 def _unmet(record: Record, severity: Severity) -> Iterator[str]:

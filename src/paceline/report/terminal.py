@@ -179,7 +179,8 @@ def outcome(record: Record) -> str:
 
 
 def _shortfall(report: Report) -> list[str]:
-    return [f"Unfinished: {visible(report.unfinished)}"] if report.unfinished else []
+    lines = (("Unfinished", report.unfinished), ("Inconclusive", report.inconclusive))
+    return [f"{word}: {visible(text)}" for word, text in lines if text]
 
 
 def _details(record: Record, entry_dir: Path) -> list[str]:

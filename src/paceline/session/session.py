@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from paceline.config.explain import resolved_text
 from paceline.config.load import Loaded
 from paceline.errors import SessionError
-from paceline.judge.requirements import judge
-from paceline.model import Case, Finding, Plan, Record, Report, Setting, Status
+from paceline.judge.requirements import judge, why_inconclusive
+from paceline.model import Case, Check, Finding, Plan, Record, Report, Setting, Status
 from paceline.plan import plan_json
 from paceline.record import below
 from paceline.record.codec import dump, load
@@ -134,8 +134,8 @@ class Session:
         self._counts: Counter[Status] = Counter()
         self._ended: dict[tuple[str, str], Status] = {}
         """How the cases of the plan that have a record ended, by kind and name."""
-        self._unjudged: dict[tuple[str, str], int] = {}
-        """How many requirements of each of them nothing could be held against."""
+        self._relative: dict[tuple[str, str], tuple[Check, ...]] = {}
+        """Their requirements that are relative to the history, checked."""
         self._fault = ""
         """Why no further case should begin: the disk is full, or the session was taken over."""
 
@@ -277,8 +277,8 @@ class Session:
         sinks.record(record)
 
     def _count_checks(self, record: Record) -> None:
-        unjudged = sum(not check.judged for check in record.requirements)
-        self._unjudged[record.case.kind, record.case.name] = unjudged
+        relative = tuple(check for check in record.requirements if check.kind == "max_regression")
+        self._relative[record.case.kind, record.case.name] = relative
 
     def write(self, record: Record, tasks: Tasks = ()) -> Record:
         """Judge a record and put it on disk, where the case ended, so that nothing that finished can be lost.
@@ -317,13 +317,15 @@ class Session:
     def close(self, sinks: Dispatcher, untouched: Sequence[Case]) -> Report:
         """History, report, sinks, and the copy elsewhere; the report decides the exit code."""
         plan = self._plan
+        relative = [check for checks in self._relative.values() for check in checks]
         report = Report(
             plan=replace(self._masked, cases=(*self._masked.cases, *untouched)),
             records=self._directory.records((*plan.setups, *plan.cases, *untouched)),
             counts=dict(self._counts),
             interrupted=self._stop.signalled,
             unfinished=self._fault,
-            unjudged=sum(self._unjudged.values()),
+            unjudged=sum(not check.judged for check in relative),
+            inconclusive=why_inconclusive(relative),
         )
         self._reserve.release()  # the report needs the room
         report = replace(report, findings=self._remember())

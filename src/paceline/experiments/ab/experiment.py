@@ -275,6 +275,7 @@ class Experiment:
             direction="higher" if one.higher else "lower",
             baseline=median(old for _, old, _ in pairs) if pairs else None,
             candidate=median(new for _, _, new in pairs) if pairs else None,
+            reason=tally.disturbance(arm, one),
         )
 
     def _missing(self, tally: Tally, judged: Sequence[Judged]) -> list[Missing]:

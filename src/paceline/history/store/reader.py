@@ -15,7 +15,8 @@ from paceline.history.store.entries import utc
 from paceline.history.store.names import CaseNames, Epochs, matcher, read_epochs, read_names
 from paceline.model import Direction
 
-_RECORD = "r.id, r.session_id, r.attempt, r.environment_id, r.started_at, r.ident, r.status, r.revision, r.source_id"
+_RECORD = """r.id, r.session_id, r.attempt, r.environment_id, r.started_at, r.ident, r.status, r.revision, r.source_id,
+  r.disturbed"""
 _OF_CASE = f"SELECT {_RECORD}, NULL, NULL FROM record r WHERE r.case_id = ? AND r.started_at >= ?"
 _OF_SERIES = f"""
 SELECT {_RECORD}, m.value, m.sample_count FROM metric m JOIN record r ON r.id = m.record_id
@@ -107,7 +108,7 @@ class Reader:
             last = self._repeated(ids)
             for identity, series_ids, direction in self._series_rows(ids, (metric,)):
                 records = self._all(_OF_SERIES, series_ids)
-                values = self._values((row[0], row[9], row[10]) for row in records)
+                values = self._values((row[0], *row[-2:]) for row in records)
                 values |= self._samples(values, series_ids, 0)
                 heads = self._heads(key, records, last, epochs, wanted)
                 yield from _make_series(key, told, identity, direction, values, heads)
@@ -205,7 +206,7 @@ class Reader:
             0 if wanted.all_epochs else len(resets),
         )
         heads: defaultdict[Part, dict[int, Row]] = defaultdict(dict)
-        for number, session, attempt, environment, time, ident, status, revision, source, _, _ in rows:
+        for number, session, attempt, environment, time, ident, status, revision, source, *rest in rows:
             if time < since or (last and attempt < last.get(session, 0)):
                 continue  # An attempt that was repeated is kept, and not drawn.
             epoch = bisect_right(resets, time) if resets else 0
@@ -215,7 +216,7 @@ class Reader:
             name, usual, session_id = sessions[session]
             heads[class_id, epoch][number] = (
                 *(usual if revision is None else revision, name, ident.hex(), time, status),
-                *(environment_id, sources[source] if source else "", session_id),
+                *(environment_id, sources[source] if source else "", session_id, rest[0] or ""),
             )
         return heads
 

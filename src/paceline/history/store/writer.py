@@ -27,7 +27,7 @@ _FEW = 16
 
 _SESSION_FIELDS = (
     *("name", "kind", "started_at", "revision", "branch", "commit_time", "directory", "ci_run_url", "tool"),
-    "meta",
+    *("meta", "merge_base"),
 )
 
 Stored = tuple[int, int, str]
@@ -244,6 +244,7 @@ def session_values(session: SessionInfo) -> tuple[str | None, ...]:
         *map(clean, texts),
         clean(session.tool),
         json_text(session.meta) if session.meta else None,
+        clean(session.merge_base),
     )
 
 
@@ -271,7 +272,7 @@ class _Batch:
         number = number or self._pending.number(schema.record)
         numbers = (session_id, case_id, self._environment(entry.environment), self._setting(entry.setting))
         source_id = self._source(entry.source) if entry.source else None
-        told = (*entry[3:8], entry.reason, entry.outcome, entry.digest, source_id)
+        told = (*entry[3:8], entry.reason, entry.outcome, entry.digest, source_id, entry.disturbed)
         self._pending.add(schema.record, (number, entry.ident, *numbers, *told))
         self.records += 1
         metrics, samples = self._pending.of(schema.metric), self._pending.of(schema.repeated_sample)
