@@ -395,6 +395,11 @@ class Finding:
     state: Annotated[State, "What became of it; only new ones fail anything."] = "new"
 
     @property
+    def word(self) -> str:
+        """The verdict, or that it is a question."""
+        return "question" if self.evidence.get("question") else self.verdict
+
+    @property
     def fails(self) -> bool:
         return self.verdict == "worse" and self.state == "new"
 

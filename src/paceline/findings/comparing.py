@@ -7,9 +7,10 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from paceline.errors import PacelineError
-from paceline.findings.belief import ask, does_nothing, is_beyond_belief, record_changes, work_of
+from paceline.findings.belief import ask, does_nothing, record_changes, work_of
 from paceline.findings.sides import Side
 from paceline.judge import Comparison, compare
+from paceline.judge.requirements import is_beyond_belief
 from paceline.metrics import is_steady
 from paceline.model import Direction, Measurement, Record, Status, is_finite
 
@@ -234,7 +235,7 @@ def _compared(key: MetricKey, old: _Values, new: _Values) -> Compared:
 def _questioned(one: Compared, old: tuple[Side, _Values], new: tuple[Side, _Values]) -> Compared:
     """The comparison; a change that is too good, or of a run that does nothing any more, is a question."""
     (before, after), judged = (values.records[-1] for _, values in (old, new)), one.comparison
-    idle = judged.verdict == "better" and does_nothing(work_of(before.metrics), work_of(after.metrics))
+    idle = judged.verdict == "better" and does_nothing(work_of(before), work_of(after))
     if not idle and not is_beyond_belief(judged.ratio, one.direction):
         return one
     known = [side.environments.get(record.environment) for (side, _), record in ((old, before), (new, after))]

@@ -6,7 +6,17 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from paceline.metrics import is_steady
-from paceline.model import Check, CheckKind, Measurement, Record, Requirement, Scalar, Status, is_number
+from paceline.model import (
+    Check,
+    CheckKind,
+    Direction,
+    Measurement,
+    Record,
+    Requirement,
+    Scalar,
+    Status,
+    is_number,
+)
 
 _REASONS_SHOWN = 5
 _PHRASES = {"exact_value": "exactly", "min_value": "at least", "max_value": "at most"}
@@ -22,6 +32,9 @@ class Baseline(NamedTuple):
 
 
 DISTURBED = "the run was disturbed"
+BEYOND_BELIEF = 20.0
+"""From this factor on a program does something else rather than the same thing faster."""
+QUESTION = "did it still do the work?"
 NO_BASELINE = Baseline(level=0.0, results=0)
 
 FEWEST_RESULTS = 3
@@ -62,6 +75,11 @@ def check(
         else _check(one, metrics.get(one.metric))
         for one in requirements
     )
+
+
+def is_beyond_belief(ratio: float, direction: Direction) -> bool:
+    """Whether new over old is an improvement by a factor that no change of a program explains."""
+    return ratio >= BEYOND_BELIEF if direction == "higher" else ratio <= 1 / BEYOND_BELIEF
 
 
 def why_inconclusive(checks: Sequence[Check]) -> str:
@@ -119,6 +137,8 @@ def _check_regression(
         and not is_steady(requirement.metric, measurement.unit)
     ):
         loss, reason = -math.inf, f"{reason}, and {DISTURBED}: {disturbance}"
+    elif measurement and baseline and _is_doubtful(measurement, baseline, loss):
+        loss, reason = -math.inf, f"{reason}: {QUESTION}"
     allowed = _float(requirement.bound) + requirement.tolerance if is_number(requirement.bound) else 0.0
     ok = loss <= allowed
     return Check(
@@ -152,6 +172,19 @@ def _loss(
         f"{name} is {_shown(value)}, {abs(change) * 100:.3g} % {word} than its level {_shown(baseline.level)}"
     )
     return (change if measurement.direction == "lower" else -change), told
+
+
+def _is_doubtful(measurement: Measurement, baseline: Baseline, loss: float) -> bool:
+    value, direction = measurement.value, measurement.direction
+    if (
+        not math.isfinite(loss)
+        or loss >= 0
+        or not baseline.level
+        or direction is None
+        or not is_number(value)
+    ):
+        return False
+    return is_beyond_belief(_float(value) / baseline.level, direction)
 
 
 def _too_few(baseline: Baseline) -> str:

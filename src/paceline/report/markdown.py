@@ -72,7 +72,7 @@ class MarkdownWriter:
         for finding in report.findings:
             where = f"{escape(finding.case)}, {escape(finding.metric)}"
             mark = "❌ " if finding.fails else ""
-            lines.append(f"- {mark}**{finding.verdict}**: {where}: {escape(finding.message)}")
+            lines.append(f"- {mark}**{finding.word}**: {where}: {escape(finding.message)}")
         facts = list(_environment_facts(self._directory.path))
         lines += ["", "## Environment", "", "| | |", "|---|---|"] if facts else []
         lines += [f"| {escape(name.replace('_', ' '))} | {escape(value)} |" for name, value in facts]

@@ -122,7 +122,7 @@ def _unmet(record: Record, severity: Severity) -> Iterator[str]:
 def finding_lines(report: Report) -> list[str]:
     """What the judges found, a line each; what fails the session first."""
     ordered = sorted(report.findings, key=lambda finding: not finding.fails)
-    lines = [visible(f"{one.verdict}: {one.case} {one.metric}: {one.message}") for one in ordered]
+    lines = [visible(f"{one.word}: {one.case} {one.metric}: {one.message}") for one in ordered]
     hidden = len(lines) - MOST_FINDINGS
     more = [f"… and {hidden:,} more findings in report.json"] if hidden > 0 else []
     return [*lines[:MOST_FINDINGS], *more]
