@@ -3,10 +3,12 @@
 The text beside a field says what it holds; the JSON Schemas of the files have it from here.
 """
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeGuard
 
@@ -131,16 +133,59 @@ class Check:
 
 
 def name_case(entry: str, params: Mapping[str, Scalar]) -> str:
-    """`entry[executor=local,size=10]`, in the order given; the entry's own name without parameters."""
+    """`entry[executor=local,size=10]`, parameters sorted by name; the entry's own name without any."""
     if not params:
         return entry
-    inner = ",".join(f"{name}={write_scalar(value)}" for name, value in params.items())
+    inner = ",".join(f"{name}={write_scalar(value)}" for name, value in sorted(params.items()))
     return f"{entry}[{inner}]"
 
 
-def key_case(entry: str, params: Mapping[str, Scalar]) -> str:
-    """The case's identity in history: its name with the parameters sorted."""
-    return name_case(entry, dict(sorted(params.items())))
+def one_spelling(name: str) -> str:
+    """The name of a case as `name_case` spells it, in whatever order its parameters were given."""
+    entry, parts = _split_case(name)
+    return f"{entry}[{','.join(sorted(parts, key=_param_name))}]" if parts else name
+
+
+def is_case(pattern: str, name: str) -> bool:
+    """Whether a name or glob means this case; parameters may come in any order, and `*` alone for all the rest.
+
+    Only `*` and `?` are special, since names of cases have brackets.
+    """
+    if pattern == name or _glob(pattern).fullmatch(name):
+        return True
+    (wanted_entry, wanted), (entry, parts) = _split_case(pattern), _split_case(name)
+    if not wanted or not parts or not _glob(wanted_entry).fullmatch(entry):
+        return False
+    named = [part for part in wanted if part != "*"]
+    left = {_param_name(part): part for part in parts}
+    for part in named:
+        found = left.pop(_param_name(part), None)
+        if found is None or not _glob(part).fullmatch(found):
+            return False
+    return not left or len(named) < len(wanted)
+
+
+def _split_case(name: str) -> tuple[str, list[str]]:
+    """Entry and `param=value` parts of a case's name; a part without `=` belongs to the value before it."""
+    entry, bracket, rest = name.partition("[")
+    if not bracket or not rest.endswith("]"):
+        return name, []
+    parts: list[str] = []
+    for part in rest[:-1].split(","):
+        if parts and "=" not in part and part != "*":
+            parts[-1] += f",{part}"
+        else:
+            parts.append(part)
+    return entry, parts
+
+
+def _param_name(part: str) -> str:
+    return part.partition("=")[0]
+
+
+@lru_cache(maxsize=256)
+def _glob(pattern: str) -> re.Pattern[str]:
+    return re.compile(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."), re.DOTALL)
 
 
 def write_scalar(value: Scalar) -> str:
@@ -163,7 +208,7 @@ class Case:
         str, "The case's name, unique in the session; the entry's name and, of a matrix, the cell."
     ]
     entry: Annotated[str, "The entry of the configuration that the case comes from."]
-    key: Annotated[str, "The case's identity in history: its name and sorted parameters."]
+    key: Annotated[str, "The case's identity in history, as its entry and its parameters make it."]
     fingerprint: Annotated[
         str, "A hash of all that decides the result; a resumed session keeps equal ones."
     ] = ""
@@ -197,6 +242,14 @@ class Case:
     sink_data: Mapping[str, Any] = field(default_factory=dict)
     blocked: Annotated[str | None, "What keeps the case from running."] = None
     source: Source = Source()
+
+    @property
+    def declared_name(self) -> str:
+        """The name with its parameters in the order of the matrix, as it was spelled before there was one order."""
+        entry, parts = _split_case(self.name)
+        by_param = {_param_name(part): part for part in parts}
+        ordered = [by_param.pop(param) for param in self.params if param in by_param]
+        return self.name if by_param or not ordered else f"{entry}[{','.join(ordered)}]"
 
     @property
     def runs(self) -> int:

@@ -74,9 +74,10 @@ def command(
     from paceline.findings.comparing import compare_sides
     from paceline.history.store.names import matcher
 
-    case, metric = (matcher(words).fullmatch if words else None for words in (cases, metrics))
+    metric = matcher(metrics).fullmatch if metrics else None
     with ExitStack() as stack:
         sides = _sides(stack, db, repo, results_dir)
+        case = matcher(sides.case_patterns(cases)).fullmatch if cases else None
         found = compare_sides(
             sides.find(baseline), sides.find(candidate), cases=case, metrics=metric, anyway=anyway
         )

@@ -15,6 +15,7 @@ from paceline.cli.database import (
     db_option,
     find_cases,
     json_option,
+    known_cases,
     metric_option,
     moment_of,
     open_database,
@@ -102,7 +103,8 @@ def command(
                 write_lines(visible(line) for line in _replay_lines(done))
             return 0
         detect(store, repository)
-        found = _chosen(store.findings(), cases, metrics, states, since)
+        named = tuple(key for name in cases for key in (name, *known_cases(store, name)))
+        found = _chosen(store.findings(), named, metrics, states, since)
         for name in () if found else cases:
             find_cases(store, name)  # raises: of a case that does not exist, 'nothing changed' would be wrong
         asked = find_questions(store, found, suspect_text)

@@ -18,7 +18,7 @@ from paceline.cli.stored import (
     results_dir_option,
 )
 from paceline.errors import SessionError
-from paceline.model import Record
+from paceline.model import Record, is_case, one_spelling
 from paceline.record import below
 from paceline.record.codec import to_json
 from paceline.record.directory import SessionDir
@@ -47,7 +47,7 @@ Examples:
 def command(session: str | None, case: str | None, results_dir: Path | str | None, as_json: bool) -> int:
     """Print the report of a SESSION (a name, a path or a URL, the newest without one) or of one CASE of it."""
     place = find_session(session, results_dir)
-    with files_of(place, case=case) as path:
+    with files_of(place, case=case and one_spelling(case)) as path:
         stored = read_session(path)
         if case is not None:
             _show_case(stored, case, as_json=as_json)
@@ -66,7 +66,8 @@ def command(session: str | None, case: str | None, results_dir: Path | str | Non
 
 def _show_case(session: StoredSession, name: str, *, as_json: bool) -> None:
     directory = SessionDir.open(session.path)
-    case = next((case for case in session.cases if case.name == name), None)
+    case = next((case for case in session.cases if name in (case.name, case.declared_name)), None)
+    case = case or next((case for case in session.cases if is_case(name, case.name)), None)
     record = directory.read_record(case) if case else None
     if case is None or record is None:
         problem = "is not in" if case is None else "has no record in"

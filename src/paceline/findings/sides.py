@@ -75,6 +75,14 @@ class Sides:
             "'paceline history list --sessions' shows those there are"
         )
 
+    def case_patterns(self, given: Iterable[str]) -> list[str]:
+        """Names or globs of cases, with those that the history leads to from them."""
+        if self._store is None:
+            return list(given)
+        with self._store.database.reading():
+            names = read_names(self._store.database)
+        return [one for text in given for one in names.patterns(text)]
+
     def _renamed(self, side: Side) -> Side:
         """The side with the names that its cases go by now."""
         if not side.measured:

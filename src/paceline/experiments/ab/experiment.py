@@ -18,7 +18,7 @@ from paceline.experiments.ab.tally import Judged, Tally, Trial, trial_data
 from paceline.experiments.journal import Journal
 from paceline.experiments.trials import plan_trial, run_trial
 from paceline.judge.comparison import LEVEL
-from paceline.model import Plan
+from paceline.model import Plan, one_spelling
 from paceline.report.format import duration, visible
 
 BEGIN, TRIAL, END = "begin", "trial", "end"
@@ -298,4 +298,5 @@ class Experiment:
 
 
 def _trial(entry: Mapping[str, Any]) -> Trial:
-    return Trial(arm=entry["arm"], block=entry["block"], seconds=entry["seconds"], cases=entry["cases"])
+    cases = {one_spelling(name): data for name, data in entry["cases"].items()}
+    return Trial(arm=entry["arm"], block=entry["block"], seconds=entry["seconds"], cases=cases)

@@ -94,11 +94,12 @@ class Reader:
         with self._database.reading():
             names = read_names(self._database)
             epochs = read_epochs(self._database, names)
-            keys = names.all_of(case)
+            keys = names.spellings(case)
             marks = ", ".join("?" * len(keys))
             select = f'SELECT id, key, variant, version FROM "case" WHERE key IN ({marks}) ORDER BY id'
             rows = [CaseRow(*row) for row in self._database.rows(select, keys)]
-            return list(self._of_metric(names.current(case), metric, rows, epochs, wanted))
+            current = names.current(rows[0].key if rows else case)
+            return list(self._of_metric(current, metric, rows, epochs, wanted))
 
     def _of_metric(
         self, key: str, metric: str, rows: Sequence[CaseRow], epochs: Epochs, wanted: Wanted
@@ -151,7 +152,7 @@ class Reader:
     def _groups(self, cases: Iterable[str] | None, names: CaseNames) -> dict[str, list[CaseRow]]:
         patterns = None if cases is None else list(cases)
         matches = matcher(patterns).fullmatch
-        exact = {names.current(text) for text in patterns or ()}
+        exact = {one for text in patterns or () for one in names.patterns(text)}
         groups: defaultdict[str, list[CaseRow]] = defaultdict(list)
         rows = self._database.rows(
             "SELECT id, key, variant, version FROM \"case\" WHERE kind = 'entry' ORDER BY id"

@@ -132,13 +132,14 @@ class Store:
         return self._reader.iter_columns(cases, Wanted(judged_only=True))
 
     def cases(self, pattern: str | None = None) -> list[str]:
-        """The names that the cases with records go by, sorted."""
-        matches = matcher(None if pattern is None else [pattern]).fullmatch
+        """The names that the cases with records go by, sorted; those that a name or glob means, also a former one."""
         select = "SELECT key FROM \"case\" c WHERE kind = 'entry' AND EXISTS (SELECT 1 FROM record r WHERE r.case_id = c.id)"  # noqa: E501
         with self.database.reading():
             names = read_names(self.database)
-            keys = {names.current(key) for (key,) in self.database.rows(select)}
-        return sorted(key for key in keys if key == pattern or matches(key))
+            keys = [key for (key,) in self.database.rows(select)]
+        matches = matcher(None if pattern is None else names.patterns(pattern)).fullmatch
+        # A former name finds the case, too.
+        return sorted({current for key in keys if matches(current := names.current(key)) or matches(key)})
 
     def case_counts(self) -> list[tuple[str, int, int, str]]:
         """Each case that has records: its name, how many it has, how many metrics, and when the last began."""
@@ -164,7 +165,7 @@ FROM "case" c JOIN record r ON r.case_id = c.id WHERE c.kind = 'entry' GROUP BY 
     def metrics(self, case: str) -> list[str]:
         """The names of a case's metrics, sorted."""
         with self.database.reading():
-            keys = read_names(self.database).all_of(case)
+            keys = read_names(self.database).spellings(case)
             marks = ", ".join("?" * len(keys))
             select = f'SELECT DISTINCT d.name FROM series d JOIN "case" c ON c.id = d.case_id WHERE c.key IN ({marks})'
             return sorted(name for (name,) in self.database.rows(select, keys))
