@@ -87,7 +87,7 @@ def command(
     if as_json and markdown:
         raise click.UsageError("choose --json or --markdown")
     from paceline.findings.belief import find_questions
-    from paceline.findings.detection import detect, known_places
+    from paceline.findings.detection import detect, known_places, why_in_time
     from paceline.findings.telling import finding_json, suspect_text
 
     with open_database(db) as store:
@@ -103,6 +103,8 @@ def command(
                 write_lines(visible(line) for line in _replay_lines(done))
             return 0
         detect(store, repository)
+        if note := why_in_time(store, repository):
+            click.echo(visible(note), err=True)
         named = tuple(key for name in cases for key in (name, *known_cases(store, name)))
         found = _chosen(store.findings(), named, metrics, states, since)
         for name in () if found else cases:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from paceline.errors import SessionError
 from paceline.history.session_info import SessionInfo, session_id
+from paceline.history.store.entries import utc
 from paceline.model import Record
 from paceline.record import below, codec, layout
 from paceline.record.directory import SessionDir, sessions
@@ -64,6 +65,8 @@ def _session_info(path: Path, environment: Mapping[str, Any], place: str) -> Ses
         started_at=started_at,
         revision=str(git.get("revision", "")),
         branch=str(git.get("branch", "")),
+        commit_time=utc(str(git.get("commit_time", ""))),
+        merge_base=str(git.get("merge_base", "")),
         directory=place or str(path.absolute()),
         ci_run_url=ci_run_url(_section(environment, "variables")),
         meta={name: environment[name] for name in _KEPT_FACTS if name in environment},

@@ -32,8 +32,9 @@ def choose_database(asked: str | None, configured: str | None, *, enabled: bool)
 def remember(session_dir: Path, place: Path | str, url: str) -> tuple[tuple[Finding, ...], str]:
     """Record what the session's files hold, and look for changes in the series that it added to.
 
-    Hands back the findings, or why there are none and what to do. A database that is down or locked costs a session
-    nothing: its files stay, and can be imported at any time.
+    Hands back the findings and a line for the user: why there are none and what to do, or in which order they were
+    looked for. A database that is down or locked costs a session nothing: its files stay, and can be imported at any
+    time.
     """
     from paceline.history import open_store  # a quarter of a second, which no case has to wait for
     from paceline.history.session_files import read_session
@@ -46,7 +47,7 @@ def remember(session_dir: Path, place: Path | str, url: str) -> tuple[tuple[Find
         with open_store(url) as store:
             store.add(*files)
             is_recorded = True
-            return _findings(store, files.session.id, files.environment), ""
+            return _findings(store, files.session.id, files.environment)
     except expected as error:
         why = str(error).splitlines()[0]
         if is_recorded:
@@ -55,14 +56,18 @@ def remember(session_dir: Path, place: Path | str, url: str) -> tuple[tuple[Find
         return (), f"not recorded in the history: {why}; {later}"
 
 
-def _findings(store: "Store", session_id: str, environment: Mapping[str, Any]) -> tuple[Finding, ...]:
+def _findings(
+    store: "Store", session_id: str, environment: Mapping[str, Any]
+) -> tuple[tuple[Finding, ...], str]:
     from paceline.findings.commits import find_repository  # all that numpy costs, once the cases are done
-    from paceline.findings.detection import detect
+    from paceline.findings.detection import detect, why_in_time
     from paceline.findings.telling import session_findings
 
     root = git_of_suite(environment).get("root")
-    detect(store, find_repository(Path(root)) if root else None)
-    return session_findings(store, session_id)
+    repository = find_repository(Path(root)) if root else None
+    detect(store, repository)
+    note = why_in_time(store, repository) if repository else ""
+    return session_findings(store, session_id), note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
