@@ -7,8 +7,7 @@ import pytest
 
 from in_process import Here, make_here
 from paceline.history import open_store
-from paceline.model import Case, is_case, one_spelling
-from paceline.record.directory import SessionDir
+from paceline.model import is_case, one_spelling
 from stored_records import ENVIRONMENT, record, session
 
 SUITE = """
@@ -101,7 +100,7 @@ def test_one_spelling_is_that_of_the_sorted_parameters() -> None:
 
 
 def test_a_session_that_an_older_version_began_is_gone_on_with(here: Here) -> None:
-    """Its directories and records have the parameters in the order of the matrix."""
+    """Its directories and records have the parameters in the order of the matrix, and keep them."""
     assert here.run("run", "--session-name", "one").returncode == 0
     path = here.path / "results" / "one"
     (path / NAME).rename(path / OTHER)
@@ -111,11 +110,14 @@ def test_a_session_that_an_older_version_began_is_gone_on_with(here: Here) -> No
     stored.write_text(json.dumps(data))
     plan = (path / "plan.json").read_text()
     (path / "plan.json").write_text(plan.replace(f'"name": "{NAME}"', f'"name": "{OTHER}"'))
-    shown = here.run("show", "one", "--json")
-    assert sum(one["case"]["name"] == NAME for one in json.loads(shown.stdout)["records"]) == 1
+    assert OTHER in here.run("show", "one", NAME).stdout
     before = stored.stat().st_mtime_ns
+    (path / "after" / "record.json").unlink()
     done = here.run("run", "--resume", "one")
-    assert done.returncode == 0 and "Keeping 5 of 5" in done.stdout, done.stdout
+    assert done.returncode == 0 and "Keeping 4 of 5" in done.stdout, done.stdout
     assert stored.stat().st_mtime_ns == before and not (path / NAME).exists()
-    case = Case(name=NAME, entry="m", key=NAME, params={"size": 60, "algorithm": "naive"})
-    assert SessionDir(path).entry_dir(case) == path / OTHER
+    again = json.loads((path / "after" / "record.json").read_text())
+    assert again["command"] == ["echo", str(path / OTHER)], "what it needs lies where it was made"
+    assert json.loads(here.run("show", "one", NAME, "--json").stdout)["case"]["name"] == OTHER
+    with open_store(here.path / "benchmark.db") as store:
+        assert store.series(NAME, "work_s")[0].case_key == NAME

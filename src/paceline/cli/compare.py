@@ -134,8 +134,8 @@ def _json(found: "Outcome") -> dict[str, Any]:
                 "baseline": one.baseline,
                 "candidate": one.candidate,
                 "samples": list(one.samples),
-                "reason": one.reason,
-                "question": one.question,
+                **({"reason": one.reason} if one.reason else {}),
+                **({"question": one.question} if one.question else {}),
             }
             for one in found.compared
         ],

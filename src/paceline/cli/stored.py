@@ -14,7 +14,7 @@ from paceline.cli.inputs import DEFAULT_CONFIG, ResultsDir
 from paceline.cli.output import log_once
 from paceline.errors import SessionError
 from paceline.judge.requirements import why_inconclusive
-from paceline.model import Case, CaseKind, Check, Finding, Plan, Report, Status, one_spelling
+from paceline.model import Case, CaseKind, Check, Finding, Plan, Report, Status
 from paceline.record import below, codec
 from paceline.record.directory import SessionDir
 from paceline.record.layout import is_session
@@ -179,5 +179,4 @@ def _planned_cases(path: Path) -> Iterator[Case]:
         for case in listed if isinstance(listed, list) else ():
             name = case.get("name") if isinstance(case, dict) else None
             if isinstance(name, str):
-                name = one_spelling(name) if one_spelling(name) == case.get("key") else name
                 yield Case(name=name, entry=name, key=name, kind=kind)

@@ -70,7 +70,7 @@ def finding_json(one: StoredFinding, question: str = "") -> dict[str, Any]:
     }
     said = one.said
     words = {"why": said.why, "who": said.who, "at": said.at, "state": said.state} if said else None
-    return {**told, "said": words, "question": question}
+    return {**told, "said": words, **({"question": question} if question else {})}
 
 
 def _place_json(place: Place) -> dict[str, str]:

@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, fields, is_dataclass, replace
+from dataclasses import MISSING, fields, is_dataclass
 from datetime import date
 from enum import Enum
 from functools import cache
@@ -23,7 +23,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 import orjson
 
 from paceline.errors import PacelineError
-from paceline.model import RECORD_SCHEMA, Case, Check, Record, Scalar, Status, one_spelling
+from paceline.model import RECORD_SCHEMA, Case, Check, Record, Scalar, Status
 from paceline.record import below
 from paceline.record.redact import Redactor
 
@@ -325,11 +325,7 @@ def from_json(data: Any) -> Record:
     if schema > RECORD_SCHEMA:
         known = f"this paceline reads up to {RECORD_SCHEMA}"
         raise NewerSchema(f"the record has schema {schema} and {known}: update paceline to read it")
-    record = decode(Record, data)
-    if one_spelling(record.case.name) != record.case.key or record.case.name == record.case.key:
-        return record
-    # Written when a name had its parameters in the order of the matrix.
-    return replace(record, case=replace(record.case, name=record.case.key))
+    return decode(Record, data)
 
 
 def read_record(path: Path, root: Path | None = None) -> Record | None:

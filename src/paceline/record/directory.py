@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from stat import S_ISREG
 from typing import Any, Self, overload
@@ -108,17 +107,8 @@ class SessionDir:
     def _name(self, case: Case) -> str:
         known, name = self._last_entry  # asked a dozen times for each case in turn
         if known is not case:
-            name = self._entry_name(case)
+            name = layout.entry_name(case)
             self._last_entry = (case, name)
-        return name
-
-    def _entry_name(self, case: Case) -> str:
-        """The name of a case's directory; a session that an older version began has some under another spelling."""
-        name = layout.entry_name(case)
-        if len(case.params) > 1 and (declared := case.declared_name) != case.name:
-            former = layout.entry_name(replace(case, name=declared))
-            if not below.is_dir(self.path, name) and below.is_dir(self.path, former):
-                return former
         return name
 
     def prepare(self, case: Case) -> Path:

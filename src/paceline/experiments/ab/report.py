@@ -157,7 +157,10 @@ def result_json(result: ABResult) -> dict[str, Any]:
             }
             for arm in result.arms
         },
-        "comparisons": [asdict(one) for one in by_effect(result.comparisons)],
+        "comparisons": [
+            {name: value for name, value in asdict(one).items() if name != "reason" or value}
+            for one in by_effect(result.comparisons)
+        ],
         "missing": [
             {"case": one.case, "metric": one.metric, "arm": one.arm, "why": one.reason}
             for one in result.missing

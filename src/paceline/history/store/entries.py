@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from paceline.history.session_info import SessionInfo, record_id
-from paceline.model import Case, Check, Measurement, Record, Scalar, Status, one_spelling
+from paceline.model import Case, Check, Measurement, Record, Scalar, Status
 from paceline.record.codec import dump_plain, from_json, load, plain, revive, to_json
 
 Number = tuple[float | None, str | None]
@@ -135,11 +135,10 @@ def to_record(entry: Entry, session: SessionInfo) -> Record:
 
 
 def to_case(stored: StoredCase, setting: Mapping[str, Any]) -> Case:
-    key = stored.key.removeprefix(_SETUP_PREFIX) if stored.kind == "data_setup" else stored.key
     return Case(
-        name=key if one_spelling(stored.name) == key else stored.name,
+        name=stored.name,
         entry=stored.entry,
-        key=key,
+        key=stored.key.removeprefix(_SETUP_PREFIX) if stored.kind == "data_setup" else stored.key,
         variant=stored.variant or None,
         version=stored.version,
         kind="data_setup" if stored.kind == "data_setup" else "entry",
