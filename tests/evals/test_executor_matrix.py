@@ -252,7 +252,7 @@ def test_no_model_shares_a_directory_with_the_executions_own_files(tmp_path: Pat
         "_workers",
         "plan.json",
         "results.csv",
-        "mock_benchmark[model=workers,attention=dense]",
+        "mock_benchmark[attention=dense,model=workers]",
     ]
     executor = BenchmarkExecutor(["cpu"], 1, tmp_path, options=ExecutorOptions(exporters=["csv"]))
     results = executor.run_benchmark_matrix(

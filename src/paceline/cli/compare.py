@@ -192,9 +192,8 @@ def _footnotes(found: "Outcome") -> Iterator[str]:
         yield visible(f"missing in {one.side}: {one.case} {one.metric or ''}".rstrip() + why)
     if len(found.missing) > _MOST_MISSING:
         yield f"… and {len(found.missing) - _MOST_MISSING:,} more missing (--json lists all)"
-    for one in found.compared:
-        if one.question:
-            yield visible(f"question: {one.key.case} {one.key.metric}: {one.question}")
+    for asked_of in (one for one in found.compared if one.question):
+        yield visible(f"question: {asked_of.key.case} {asked_of.key.metric}: {asked_of.question}")
     reasons = Counter(one.reason for one in found.compared if one.reason)
     for reason, number in reasons.items():
         yield visible(f"{count(number, 'comparison')} not judged: {reason}")

@@ -101,7 +101,7 @@ def find_questions(
             continue
         old, new = (_work_at(store, one, place) for place in (one.last_good, one.first_bad))
         direction: Direction = "higher" if one.effect > 0 else "lower"
-        if is_beyond_belief(1 + one.effect, direction) or does_nothing(old, new):
+        if is_beyond_belief(one.series.metric, 1 + one.effect, direction) or does_nothing(old, new):
             questions[one.id] = ask([*work_changes(old, new), *map(describe, one.suspects)])
     return questions
 

@@ -236,7 +236,7 @@ def _questioned(one: Compared, old: tuple[Side, _Values], new: tuple[Side, _Valu
     """The comparison; a change that is too good, or of a run that does nothing any more, is a question."""
     (before, after), judged = (values.records[-1] for _, values in (old, new)), one.comparison
     idle = judged.verdict == "better" and does_nothing(work_of(before), work_of(after))
-    if not idle and not is_beyond_belief(judged.ratio, one.direction):
+    if not idle and not is_beyond_belief(one.key.metric, judged.ratio, one.direction):
         return one
     known = [side.environments.get(record.environment) for (side, _), record in ((old, before), (new, after))]
     changes = list(record_changes(before, after, *known))

@@ -77,8 +77,13 @@ def check(
     )
 
 
-def is_beyond_belief(ratio: float, direction: Direction) -> bool:
-    """Whether new over old is an improvement by a factor that no change of a program explains."""
+def is_beyond_belief(metric: str, ratio: float, direction: Direction) -> bool:
+    """Whether new over old is an improvement by a factor that no change of a program explains.
+
+    CPU times are counted in ticks, of which a short run may have none.
+    """
+    if metric in ("cpu_user_s", "cpu_system_s"):
+        return False
     return ratio >= BEYOND_BELIEF if direction == "higher" else ratio <= 1 / BEYOND_BELIEF
 
 
@@ -137,7 +142,7 @@ def _check_regression(
         and not is_steady(requirement.metric, measurement.unit)
     ):
         loss, reason = -math.inf, f"{reason}, and {DISTURBED}: {disturbance}"
-    elif measurement and baseline and _is_doubtful(measurement, baseline, loss):
+    elif measurement and baseline and _is_doubtful(requirement.metric, measurement, baseline, loss):
         loss, reason = -math.inf, f"{reason}: {QUESTION}"
     allowed = _float(requirement.bound) + requirement.tolerance if is_number(requirement.bound) else 0.0
     ok = loss <= allowed
@@ -174,7 +179,7 @@ def _loss(
     return (change if measurement.direction == "lower" else -change), told
 
 
-def _is_doubtful(measurement: Measurement, baseline: Baseline, loss: float) -> bool:
+def _is_doubtful(metric: str, measurement: Measurement, baseline: Baseline, loss: float) -> bool:
     value, direction = measurement.value, measurement.direction
     if (
         not math.isfinite(loss)
@@ -184,7 +189,7 @@ def _is_doubtful(measurement: Measurement, baseline: Baseline, loss: float) -> b
         or not is_number(value)
     ):
         return False
-    return is_beyond_belief(_float(value) / baseline.level, direction)
+    return is_beyond_belief(metric, _float(value) / baseline.level, direction)
 
 
 def _too_few(baseline: Baseline) -> str:

@@ -69,15 +69,15 @@ def run(request: Request, listener: Listener) -> Report:
 
 def divide(plan: Plan, others: "Sequence[SuiteExecutor]", request: Request) -> list[Part]:
     """The executors that a plan's cases run on, in their order, each with its own cases."""
-    theirs = {case.name for executor in others for case in executor.cases}
-    own = [*plan.setups, *(case for case in plan.cases if case.name not in theirs)]
+    theirs = {case.key for executor in others for case in executor.cases}
+    own = [*plan.setups, *(case for case in plan.cases if case.key not in theirs)]
     parts: list[Part] = []
     if own:
         count = len(own) - len(plan.setups)
         parts.append((make_executor(plan, request.on, jobs=request.jobs, cases=count), own))
     for executor in others:
-        names = {case.name for case in executor.cases}
-        executor.cases = [case for case in plan.cases if case.name in names]
+        keys = {case.key for case in executor.cases}
+        executor.cases = [case for case in plan.cases if case.key in keys]
         if executor.cases:
             parts.append((executor, executor.cases))
     return parts
