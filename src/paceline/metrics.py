@@ -106,6 +106,19 @@ RULES: tuple[Rule, ...] = (
     _rule("cache_pct", "_(?:pct|percent|percentage)$", "%", None),
 )
 
+_STEADY_UNITS = re.compile(r"(?i)bytes|[kmgt]i?b|%")
+_STEADY_NAMES = re.compile(
+    "(?:^|_)(?:accuracy|precision|recall|f1|auc|bleu|rouge|hit_rate|loss|perplexity|wer|cer|errors?|failures?)(?:_|$)"
+)
+
+
+def is_steady(name: str, unit: str | None) -> bool:
+    """Whether a number is the same however busy the machine is: sizes and qualities, unlike times and rates."""
+    if unit and _STEADY_UNITS.fullmatch(unit):
+        return True
+    return unit is None and bool(_STEADY_NAMES.search(name.rpartition(".")[2]))
+
+
 _AGGREGATE = re.compile(r"_(sum|mean|avg|std|stdev|var|min|max|median|p\d{1,3})$")
 _LONGEST = 200
 _SPREADS = frozenset({"std", "stdev", "var"})

@@ -3,10 +3,12 @@
 The text beside a field says what it holds; the JSON Schemas of the files have it from here.
 """
 
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeGuard
 
@@ -22,6 +24,8 @@ Direction = Literal["lower", "higher"]
 Severity = Literal["fail", "warn"]
 CheckKind = Literal["exact_value", "min_value", "max_value", "max_regression"]
 CaseKind = Literal["entry", "data_setup"]
+Disturbed = Literal["mark", "void", "ignore"]
+"""What becomes of a run that others disturbed: marked and not judged, not counted, or taken as it is."""
 
 
 def is_number(value: object) -> TypeGuard[int | float]:
@@ -122,20 +126,66 @@ class Check:
     margin: Annotated[float | None, "How far the value lies inside the bound; negative: outside."]
     ok: Annotated[bool, "Whether the requirement is met."]
     severity: Annotated[Severity, "What an unmet one does to the case."] = "fail"
-    reason: Annotated[str, "Why it is not met."] = ""
+    reason: Annotated[str, "Why it is not met, or what it was held against."] = ""
+    judged: Annotated[bool, "False where there was nothing to hold it against; then `ok` says nothing."] = (
+        True
+    )
 
 
 def name_case(entry: str, params: Mapping[str, Scalar]) -> str:
-    """`entry[executor=local,size=10]`, in the order given; the entry's own name without parameters."""
+    """`entry[executor=local,size=10]`, parameters sorted by name; the entry's own name without any."""
     if not params:
         return entry
-    inner = ",".join(f"{name}={write_scalar(value)}" for name, value in params.items())
+    inner = ",".join(f"{name}={write_scalar(value)}" for name, value in sorted(params.items()))
     return f"{entry}[{inner}]"
 
 
-def key_case(entry: str, params: Mapping[str, Scalar]) -> str:
-    """The case's identity in history: its name with the parameters sorted."""
-    return name_case(entry, dict(sorted(params.items())))
+def one_spelling(name: str) -> str:
+    """The name of a case as `name_case` spells it, in whatever order its parameters were given."""
+    entry, parts = _split_case(name)
+    return f"{entry}[{','.join(sorted(parts, key=_param_name))}]" if parts else name
+
+
+def is_case(pattern: str, name: str) -> bool:
+    """Whether a name or glob means this case; parameters may come in any order, and `*` alone for all the rest.
+
+    Only `*` and `?` are special, since names of cases have brackets.
+    """
+    if pattern == name or _glob(pattern).fullmatch(name):
+        return True
+    (wanted_entry, wanted), (entry, parts) = _split_case(pattern), _split_case(name)
+    if not wanted or not parts or not _glob(wanted_entry).fullmatch(entry):
+        return False
+    named = [part for part in wanted if part != "*"]
+    left = {_param_name(part): part for part in parts}
+    for part in named:
+        found = left.pop(_param_name(part), None)
+        if found is None or not _glob(part).fullmatch(found):
+            return False
+    return not left or len(named) < len(wanted)
+
+
+def _split_case(name: str) -> tuple[str, list[str]]:
+    """Entry and `param=value` parts of a case's name; a part without `=` belongs to the value before it."""
+    entry, bracket, rest = name.partition("[")
+    if not bracket or not rest.endswith("]"):
+        return name, []
+    parts: list[str] = []
+    for part in rest[:-1].split(","):
+        if parts and "=" not in part and part != "*":
+            parts[-1] += f",{part}"
+        else:
+            parts.append(part)
+    return entry, parts
+
+
+def _param_name(part: str) -> str:
+    return part.partition("=")[0]
+
+
+@lru_cache(maxsize=256)
+def _glob(pattern: str) -> re.Pattern[str]:
+    return re.compile(re.escape(pattern).replace(r"\*", ".*").replace(r"\?", "."), re.DOTALL)
 
 
 def write_scalar(value: Scalar) -> str:
@@ -158,7 +208,7 @@ class Case:
         str, "The case's name, unique in the session; the entry's name and, of a matrix, the cell."
     ]
     entry: Annotated[str, "The entry of the configuration that the case comes from."]
-    key: Annotated[str, "The case's identity in history: its name and sorted parameters."]
+    key: Annotated[str, "The case's identity in history, as its entry and its parameters make it."]
     fingerprint: Annotated[
         str, "A hash of all that decides the result; a resumed session keeps equal ones."
     ] = ""
@@ -184,6 +234,7 @@ class Case:
     requirements: Annotated[tuple[Requirement, ...], "Bounds on its metrics."] = ()
     repeat: int = 1
     warmup: int = 0
+    disturbed: Disturbed = "mark"
     retries: int = 0
     tags: Annotated[tuple[str, ...], "The tags of the entry."] = ()
     needs: tuple[str, ...] = ()
@@ -192,6 +243,14 @@ class Case:
     sink_data: Mapping[str, Any] = field(default_factory=dict)
     blocked: Annotated[str | None, "What keeps the case from running."] = None
     source: Source = Source()
+
+    @property
+    def declared_name(self) -> str:
+        """The name with its parameters in the order of the matrix, as it was spelled before there was one order."""
+        entry, parts = _split_case(self.name)
+        by_param = {_param_name(part): part for part in parts}
+        ordered = [by_param.pop(param) for param in self.params if param in by_param]
+        return self.name if by_param or not ordered else f"{entry}[{','.join(ordered)}]"
 
     @property
     def runs(self) -> int:
@@ -349,7 +408,23 @@ class Record:
     revision: Annotated[str, "The git revision of the suite."] = ""
     warnings: Annotated[tuple[str, ...], "What was noticed and did not decide the status."] = ()
     artifacts: Annotated[tuple[str, ...], "Files kept with the record, relative to its directory."] = ()
+    disturbed: Annotated[
+        tuple[str, ...], "What disturbed each run that counts, empty for none; no list if none was disturbed."
+    ] = ()
     details: Annotated[Mapping[str, Any], "What only some kinds of cases know."] = field(default_factory=dict)
+
+    @property
+    def disturbance(self) -> str:
+        """What disturbed at least half of its runs, so that its numbers may tell of others; empty if nothing did."""
+        hit = [text for text in self.disturbed if text]
+        if not hit or 2 * len(hit) < len(self.disturbed):
+            return ""
+        return f"{hit[0]} ({len(hit)} of {len(self.disturbed)} runs)" if len(self.disturbed) > 1 else hit[0]
+
+    @property
+    def is_measurable(self) -> bool:
+        """Whether a run of it was undisturbed, as far as that is known."""
+        return not self.disturbed or not all(self.disturbed)
 
 
 Verdict = Literal["better", "worse", "same", "inconclusive"]
@@ -374,6 +449,11 @@ class Finding:
     state: Annotated[State, "What became of it; only new ones fail anything."] = "new"
 
     @property
+    def word(self) -> str:
+        """The verdict, or that it is a question."""
+        return "question" if self.evidence.get("question") else self.verdict
+
+    @property
     def fails(self) -> bool:
         return self.verdict == "worse" and self.state == "new"
 
@@ -383,7 +463,8 @@ class Report:
     """A session's outcome; it decides the exit code.
 
     `records` may be read from disk one by one. `unfinished` says why the session ended before all cases had
-    run, `undelivered` names required sinks that did not get everything.
+    run, `undelivered` names required sinks that did not get everything, `unjudged` counts the requirements that
+    could not be judged, and `inconclusive` says why no requirement that is relative to the history could.
     """
 
     plan: Plan
@@ -393,6 +474,8 @@ class Report:
     interrupted: bool = False
     unfinished: str = ""
     undelivered: tuple[str, ...] = ()
+    unjudged: int = 0
+    inconclusive: str = ""
 
     @property
     def ok(self) -> bool:
@@ -402,4 +485,4 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        return 130 if self.interrupted else 0 if self.ok else 1
+        return 130 if self.interrupted else 1 if not self.ok else 2 if self.inconclusive else 0

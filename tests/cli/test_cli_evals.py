@@ -56,7 +56,7 @@ def test_a_suite_is_planned_run_shown_compared_and_remembered(place: Workplace) 
     assert ran.returncode == 0, ran.stderr
     lines = ran.stdout.splitlines()
     assert len(lines) == 5 and lines[-1].startswith("4 stubs: 4 completed in ")
-    assert any("mock_benchmark[model=org/large,attention=dense]" in line for line in lines)
+    assert any("mock_benchmark[attention=dense,model=org/large]" in line for line in lines)
 
     again = place.run("evals", "run", "suite.yaml", "--json", "--no-history")
     summary = json.loads(again.stdout)
@@ -103,7 +103,7 @@ def test_run_runs_evals_after_the_entries_as_records_like_any_other(place: Workp
     place.write("suite.yaml", f"{SUITE}entries: [{{name: x, command: 'true'}}]\n")
     planned = json.loads(place.run("plan", "suite.yaml", "--json").stdout)
     names = [case["name"] for case in planned["cases"]]
-    assert len(names) == 5 and names[0] == "x" and "mock_benchmark[model=small,attention=dense]" in names
+    assert len(names) == 5 and names[0] == "x" and "mock_benchmark[attention=dense,model=small]" in names
 
     ran = place.run("run", "suite.yaml", "--results-dir", "results", "--session-name", "night", "--json")
     report = json.loads(ran.stdout)
@@ -141,7 +141,7 @@ def test_run_chooses_and_resumes_stubs_like_other_cases(place: Workplace) -> Non
 def test_a_session_that_was_killed_gets_the_records_of_what_was_done(place: Workplace) -> None:
     words = ("--results-dir", "results", "--no-history", "--json")
     place.run("run", "suite.yaml", "--session-name", "night", *words)
-    record = place.path / "results" / "night" / "mock_benchmark[model=small,attention=dense]" / "record.json"
+    record = place.path / "results" / "night" / "mock_benchmark[attention=dense,model=small]" / "record.json"
     before = json.loads(record.read_bytes())
     record.unlink()  # as if the runner had been killed between the stub's marker and its record
     resumed = place.run("run", "suite.yaml", "--resume", "night", *words)

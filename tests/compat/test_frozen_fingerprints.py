@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from frozen import WRITTEN, frozen_place
+from paceline.model import one_spelling
 from workplace import Workplace
 
 FORMER = "former_fingerprint"
@@ -33,11 +34,16 @@ def fingerprints(
     return setups, cases
 
 
+def spelled(plan: dict[str, Any]) -> dict[str, str]:
+    """Those of its cases, which then had their parameters in the order of the matrix, by the names of now."""
+    return {one_spelling(name): found for name, found in plan["cases"].items()}
+
+
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: " ".join(plan["words"]))
 def test_they_are_those_of_then(place: Workplace, plan: dict[str, Any]) -> None:
     setups, cases = fingerprints(place, plan)
     assert setups == plan["setups"]
-    assert cases == plan["cases"]
+    assert cases == spelled(plan)
 
 
 def test_they_depend_on_no_secret_session_or_results_directory(place: Workplace) -> None:
@@ -48,7 +54,7 @@ def test_they_depend_on_no_secret_session_or_results_directory(place: Workplace)
         "FROZEN_RESULTS": "elsewhere",
     }
     moved = {**plan, "words": [*plan["words"], "--session-name", "other"]}
-    assert fingerprints(place, moved, **others) == (plan["setups"], plan["cases"])
+    assert fingerprints(place, moved, **others) == (plan["setups"], spelled(plan))
 
 
 def test_all_of_them_differ() -> None:

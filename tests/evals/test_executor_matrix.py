@@ -104,7 +104,7 @@ def test_progress_counts_up_and_says_what_devices_do(basic: Basic) -> None:
 
 def test_an_execution_is_a_session_whose_records_go_into_the_history(basic: Basic) -> None:
     _, results, _ = basic
-    session, environment, records = read_session(results.directory)
+    session, environment, records, _ = read_session(results.directory)
     found = {record.case.key: record for record in records}
     assert len(found) == 12 and session.name == results.directory.name and environment["id"]
     record = found["mock_benchmark[attention=dense,model=meta-llama/Llama-3.1-8B-Instruct]"]
@@ -252,7 +252,7 @@ def test_no_model_shares_a_directory_with_the_executions_own_files(tmp_path: Pat
         "_workers",
         "plan.json",
         "results.csv",
-        "mock_benchmark[model=workers,attention=dense]",
+        "mock_benchmark[attention=dense,model=workers]",
     ]
     executor = BenchmarkExecutor(["cpu"], 1, tmp_path, options=ExecutorOptions(exporters=["csv"]))
     results = executor.run_benchmark_matrix(

@@ -47,7 +47,7 @@ def test_run_records_by_itself_and_files_rebuild_the_same(ran: Workplace, tmp_pa
     with open_store(rebuilt) as store:
         for _ in range(3):
             for path in find_sessions(ran.path / "results"):
-                session, environment, records = read_session(path)
+                session, environment, records, _ = read_session(path)
                 store.add(session, environment, records)
             assert store.size().records == 5
         made = {(one.case.key, one.attempt): one for one in store.records("one")}

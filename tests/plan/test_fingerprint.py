@@ -93,7 +93,7 @@ entries:
     limits: {processes: 9, memory: 2GiB}
     repeat: 2
     version: 1.10
-  - {name: plain, command: 'true', cwd: /, ray: false, needs: ['sort[rows=10,mode=fast]']}
+  - {name: plain, command: 'true', cwd: /, ray: false, needs: ['sort[mode=fast,rows=10]']}
 """
 
 
@@ -101,7 +101,7 @@ def test_those_of_a_plan_are_the_same_in_every_release(plan: Planner) -> None:
     made = plan(EVERYTHING, {"HIDDEN": "s3cret-value", "OTHER": "an-other-one", "PLAIN": "p"})
     assert {case.name: case.former_fingerprint for case in (*made.setups, *made.cases)} == {
         "fetch": "6538188300a4d779d127a98d702b24da5a61e00120efe52ccc686335bed62359",
-        "sort[rows=10,mode=fast]": "dfcd8cbac30fa59189cc5a74c59ba7d25be290603b15d1e7c997c1c9a8e1c07f",
+        "sort[mode=fast,rows=10]": "dfcd8cbac30fa59189cc5a74c59ba7d25be290603b15d1e7c997c1c9a8e1c07f",
         "sort[rows=1000.0]": "f0c3b51935c4897e67e430e35617fd12b06887a42862d6112e943aad45a71953",
         "plain": "aeccf91afb7005977fe336258312d2f776f29280cf5e5b6dddd01b8acc2a8773",
     }

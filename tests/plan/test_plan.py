@@ -45,9 +45,9 @@ def test_matrix_cases(plan: Planner) -> None:
         )
     )
     assert [case.name for case in found.cases] == [
-        "one[size=1,executor=local]",
-        "one[size=1,executor=ray]",
-        "one[size=2,executor=local]",
+        "one[executor=local,size=1]",
+        "one[executor=ray,size=1]",
+        "one[executor=local,size=2]",
     ]
     last = found.cases[-1]
     assert last.key == "one[executor=local,size=2]"

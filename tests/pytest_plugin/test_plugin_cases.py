@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paceline.model import key_case
+from paceline.model import name_case
 from paceline.pytest_plugin.cases import LONGEST_VALUE, params_of, source_of
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
@@ -16,7 +16,7 @@ SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 
 @given(st.dictionaries(st.text(min_size=1), SCALARS, max_size=4))
 def test_the_order_of_parameters_is_no_part_of_a_key(params: dict[str, Any]) -> None:
-    assert key_case("a.py::test", dict(reversed(params.items()))) == key_case("a.py::test", params)
+    assert name_case("a.py::test", dict(reversed(params.items()))) == name_case("a.py::test", params)
 
 
 class Broken:

@@ -10,6 +10,7 @@ import pytest
 
 from paceline.run import collectors
 from paceline.run.collectors import SystemCollector, make_collectors, write_samples
+from paceline.run.conditions import Conditions, disturbances
 from paceline.run.local.process import Usage
 
 BURN = "import time\nprint('up', flush=True)\nwhile True: pass"
@@ -48,12 +49,10 @@ def test_other_processes_are_told_from_the_run_itself(idle: dict[str, bytes], cl
         clock[0] += 2
     usage = Usage(cpu_user_s=2, cpu_system_s=0.5)
     assert system.metrics(usage) == {"load_before": 0.1, "other_cpu_cores": 0.75, "cpu_pressure_pct": 25.0}
-    assert system.warnings(usage) == (
-        "the run was disturbed: other processes used 0.75 CPU cores on average",
-    )
+    assert system.conditions(usage).disturbance() == "other processes used 0.75 CPU cores on average"
     alone = Usage(cpu_user_s=3.9, cpu_system_s=0.2)
     assert system.metrics(alone)["other_cpu_cores"] == 0
-    assert system.warnings(alone) == ()
+    assert system.conditions(alone).disturbance() == ""
 
 
 @pytest.mark.parametrize(("wall_s", "measured"), [(0.05, False), (0.3, True)])
@@ -64,25 +63,25 @@ def test_a_short_run_is_not_judged_by_a_coarse_clock(
         idle["/proc/stat"] = b"cpu  1100 0 1000 9000 0 0 0 0 0 0\n"
         clock[0] += wall_s
     assert ("other_cpu_cores" in system.metrics(Usage())) is measured
-    assert system.warnings(Usage()) == ()
+    assert system.conditions(Usage()).disturbance() == ""
 
 
-def test_load_before_the_first_run_is_a_disturbance(
+def test_load_before_the_first_run_is_told_and_is_no_disturbance_by_itself(
     idle: dict[str, bytes], clock: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collectors, "_load", lambda: 1.75)
     with SystemCollector() as system:
         clock[0] += 1
-    line = "the run was disturbed: the load average was 1.75 on 2 CPUs before it began"
-    assert system.warnings(Usage()) == (line,)
+    line = "the machine was busy before the run: a load average of 1.75 on 2 CPUs"
+    assert system.warnings() == (line,) and system.conditions(Usage()).disturbance() == ""
     with SystemCollector() as system:
         clock[0] += 1
-    assert system.warnings(Usage()) == ()  # it may well come from the first
+    assert system.warnings() == ()  # it may well come from the first
     assert system.metrics(Usage())["load_before"] == 1.75
     clock[0] += 600
     with SystemCollector() as system:
         clock[0] += 1
-    assert system.warnings(Usage()) == (line,)
+    assert system.warnings() == (line,)
 
 
 def test_a_machine_that_tells_nothing_has_fewer_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,7 +89,8 @@ def test_a_machine_that_tells_nothing_has_fewer_metrics(monkeypatch: pytest.Monk
     monkeypatch.setattr(collectors, "_load", lambda: None)
     with SystemCollector() as system:
         pass
-    assert (system.metrics(Usage()), system.warnings(Usage())) == ({}, ())
+    assert (system.metrics(Usage()), system.warnings()) == ({}, ())
+    assert system.conditions(Usage()).disturbance() == ""
 
 
 def test_a_real_disturbance_is_seen() -> None:
@@ -104,7 +104,7 @@ def test_a_real_disturbance_is_seen() -> None:
     found = system.metrics(Usage(wall_s=1))
     assert found["other_cpu_cores"] > 0.25
     assert found["load_before"] >= 0
-    assert "CPU cores on average" in system.warnings(Usage(wall_s=1))[0]
+    assert "CPU cores on average" in system.conditions(Usage(wall_s=1)).disturbance()
 
 
 def test_samples_become_a_table(tmp_path: Path) -> None:
@@ -130,3 +130,36 @@ def test_a_table_that_cannot_be_written_is_a_warning(tmp_path: Path) -> None:
 
 def test_without_an_interval_gpus_are_left_alone(tmp_path: Path) -> None:
     assert make_collectors(tmp_path, gpu_interval_s=None) == []
+
+
+def test_short_runs_are_looked_at_together() -> None:
+    busy, calm = Conditions(elapsed_s=0.06, others_s=0.06), Conditions(elapsed_s=0.06)
+    assert busy.disturbance() == "" and disturbances([busy] * 5) == ()
+    assert disturbances([busy] * 10) == ("other processes used 1.00 CPU cores on average",) * 10
+    assert disturbances([calm] * 10) == ()
+    long = Conditions(elapsed_s=2, others_s=1)
+    texts = disturbances([calm, long])
+    assert texts == ("", "other processes used 0.50 CPU cores on average")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "said"),
+    [
+        (Conditions(elapsed_s=1, stolen_s=0.2), "other machines on the host took 0.20 CPU cores"),
+        (Conditions(elapsed_s=1, memory_wait_s=0.4), "something waited for memory for 40% of the time"),
+        (Conditions(throttled=2), "a core slowed down for its heat"),
+        (Conditions(gpus=("GPU 0 slowed down its clock",)), "GPU 0 slowed down its clock"),
+    ],
+)
+def test_all_that_is_known_of_the_machine_can_disturb(conditions: Conditions, said: str) -> None:
+    assert conditions.disturbance() == said
+
+
+def test_what_runs_beside_as_planned_is_no_disturbance(idle: dict[str, bytes], clock: list[float]) -> None:
+    with SystemCollector(1) as one, SystemCollector(1.5) as other:
+        idle["/proc/stat"] = b"cpu  1300 0 1000 9000 0 0 0 0 0 0\n"
+        clock[0] += 2
+    assert one.conditions(Usage(cpu_user_s=1)).disturbance() == ""
+    assert other.conditions(Usage(cpu_user_s=0.2)).disturbance() == (
+        "other processes used 0.40 CPU cores on average"
+    )

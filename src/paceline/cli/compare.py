@@ -1,6 +1,7 @@
 """`paceline compare`: two sessions, revisions, branches, environments or files, metric by metric."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -66,16 +67,18 @@ def command(
     """Compare B with A: each metric that has a direction, by the size of the difference; exit 1 if any is worse.
 
     A and B are sessions, revisions, branches, environments (env:ID) or files. 'same' means that the difference is
-    smaller than 3 %, 'inconclusive' that it takes more samples to say. One comparison in twenty differs by chance.
+    smaller than 3 %, 'inconclusive' that it takes more samples to say, or that a side was disturbed; exit 2 if all
+    times and rates were. 'question' is too good to be an improvement. One comparison in twenty differs by chance.
     """
     if as_json and markdown:
         raise click.UsageError("choose --json or --markdown")
     from paceline.findings.comparing import compare_sides
     from paceline.history.store.names import matcher
 
-    case, metric = (matcher(words).fullmatch if words else None for words in (cases, metrics))
+    metric = matcher(metrics).fullmatch if metrics else None
     with ExitStack() as stack:
         sides = _sides(stack, db, repo, results_dir)
+        case = matcher(sides.case_patterns(cases)).fullmatch if cases else None
         found = compare_sides(
             sides.find(baseline), sides.find(candidate), cases=case, metrics=metric, anyway=anyway
         )
@@ -90,7 +93,7 @@ def command(
         write_json(_json(found))
     else:
         write_lines(_markdown(found) if markdown else _lines(found))
-    return 1 if found.is_worse else 0
+    return found.exit_code
 
 
 def _sides(stack: ExitStack, db: str | None, repo: Path | None, results_dir: Path | str | None) -> "Sides":
@@ -132,6 +135,8 @@ def _json(found: "Outcome") -> dict[str, Any]:
                 "baseline": one.baseline,
                 "candidate": one.candidate,
                 "samples": list(one.samples),
+                **({"reason": one.reason} if one.reason else {}),
+                **({"question": one.question} if one.question else {}),
             }
             for one in found.compared
         ],
@@ -155,7 +160,7 @@ def _cells(one: "Compared") -> tuple[str, ...]:
     interval = f"{change(judged.low - 1)} to {change(judged.high - 1)}" if known else "unknown"
     smallest = percent(judged.minimum_detectable) if judged.minimum_detectable < 10 else "nothing"
     values = (quantity(one.baseline, unit), quantity(one.candidate, unit))
-    names = (one.key.case + variant, one.key.metric, judged.verdict)
+    names = (one.key.case + variant, one.key.metric, one.word)
     return (*names, *values, change(judged.ratio - 1), interval, smallest)
 
 
@@ -183,8 +188,15 @@ def _footnotes(found: "Outcome") -> Iterator[str]:
         yield visible(f"missing in {one.side}: {one.case} {one.metric or ''}".rstrip() + why)
     if len(found.missing) > _MOST_MISSING:
         yield f"… and {len(found.missing) - _MOST_MISSING:,} more missing (--json lists all)"
-    verdicts = [one.comparison.verdict for one in found.compared]
+    for asked_of in (one for one in found.compared if one.question):
+        yield visible(f"question: {asked_of.key.case} {asked_of.key.metric}: {asked_of.question}")
+    reasons = Counter(one.reason for one in found.compared if one.reason)
+    for reason, number in reasons.items():
+        yield visible(f"{count(number, 'comparison')} not judged: {reason}")
+    verdicts = [one.word for one in found.compared]
     parts = [f"{verdicts.count(one):,} {one}" for one in ("worse", "better", "same", "inconclusive")]
+    asked = verdicts.count("question")
+    parts += [count(asked, "question")] if asked else []
     yield f"{', '.join(parts)} of {count(len(verdicts), 'comparison')}"
 
 

@@ -195,5 +195,5 @@ def opened(db: str | None, results: Path | None) -> Iterator["Store"]:
         with open_store(Path(directory) / "history.db") as store:
             for session in find_sessions(results) if results else ():
                 files = read_session(session)
-                store.add(files.session, files.environment, files.records)
+                store.add(*files)
             yield store

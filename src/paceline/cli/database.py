@@ -78,9 +78,14 @@ def chosen_repository(repo: Path | None) -> "Repository | None":
     return find_repository(Path.cwd()) if repo is None else open_repository(repo)
 
 
+def known_cases(store: "Store", wanted: str) -> Sequence[str]:
+    """The cases of a name or glob, a former one too; `name` alone also means each `name[param=value]`."""
+    return store.cases(wanted) or store.cases(f"{wanted}[*]")
+
+
 def find_cases(store: "Store", wanted: str) -> Sequence[str]:
-    """The cases of a name or glob; `name` alone also means each `name[param=value]`."""
-    found = store.cases(wanted) or store.cases(f"{wanted}[*]")
+    """The same; that there are none is an error."""
+    found = known_cases(store, wanted)
     if found:
         return found
     names = store.cases()

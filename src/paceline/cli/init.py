@@ -39,7 +39,7 @@ entries:
   - name: sort
     script: example_benchmark.py
     args: --size {matrix.size} --order {matrix.order}
-    # One case for each combination: sort[size=10000,order=random] and so on.
+    # One case for each combination: sort[order=random,size=10000] and so on.
     matrix:
       size: [10000, 100000]
       order: [random, sorted]

@@ -1,7 +1,8 @@
 """`paceline regressions`: what changed in the history, when, how surely, and what may be the cause."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -14,6 +15,7 @@ from paceline.cli.database import (
     db_option,
     find_cases,
     json_option,
+    known_cases,
     metric_option,
     moment_of,
     open_database,
@@ -85,8 +87,9 @@ def command(
     """
     if as_json and markdown:
         raise click.UsageError("choose --json or --markdown")
-    from paceline.findings.detection import detect, known_places
-    from paceline.findings.telling import finding_json
+    from paceline.findings.belief import find_questions
+    from paceline.findings.detection import detect, known_places, why_in_time
+    from paceline.findings.telling import finding_json, suspect_text
 
     with open_database(db) as store:
         repository = chosen_repository(repo)
@@ -101,13 +104,18 @@ def command(
                 write_lines(visible(line) for line in _replay_lines(done))
             return 0
         detect(store, repository)
-        found = _chosen(store.findings(), cases, metrics, states, since)
+        if note := why_in_time(store, repository):
+            click.echo(visible(note), err=True)
+        named = tuple(key for name in cases for key in (name, *known_cases(store, name)))
+        found = _chosen(store.findings(), named, metrics, states, since)
         for name in () if found else cases:
             find_cases(store, name)  # raises: of a case that does not exist, 'nothing changed' would be wrong
+        asked = find_questions(store, found, suspect_text)
         if as_json:
-            write_json([finding_json(one) for one in found])
+            write_json([finding_json(one, asked.get(one.id, "")) for one in found])
         else:
-            write_lines(_markdown_lines(found) if markdown else _table_lines(store, repository, found))
+            table = partial(_table_lines, store, repository)
+            write_lines(_markdown_lines(found, asked) if markdown else table(found, asked))
     return 1 if any(one.verdict == "worse" and one.state == "new" for one in found) else 0
 
 
@@ -136,7 +144,10 @@ def _chosen(
 
 
 def _table_lines(
-    store: "Store", repository: "Repository | None", found: "Sequence[StoredFinding]"
+    store: "Store",
+    repository: "Repository | None",
+    found: "Sequence[StoredFinding]",
+    asked: Mapping[str, str],
 ) -> Iterator[str]:
     """The changes, those of one incident together, with what may have caused them and a sparkline of each."""
     from paceline.findings.detection import known_places
@@ -151,15 +162,16 @@ def _table_lines(
     for one in found:
         case = one.series.case + (f" ({one.series.variant})" if one.series.variant else "")
         values = read_curve(store, one, places, window=_WINDOW).values
-        names = (one.id, visible(case), visible(one.series.metric), one.verdict)
+        word = "question" if one.id in asked else one.verdict
+        names = (one.id, visible(case), visible(one.series.metric), word)
         rows.append(
             (*names, change_text(one), p_value(one.p_value), one.state, sparkline(values) if values else "")
         )
     title, *lines = aligned(rows)
     yield title
     for _, members in groupby(zip(found, lines, strict=True), lambda pair: pair[0].incident):
-        yield from _incident_lines(list(members))
-    yield from ("", _summary(found))
+        yield from _incident_lines(list(members), asked)
+    yield from ("", _summary(found, asked))
 
 
 def _by_incident(found: "Sequence[StoredFinding]") -> "list[StoredFinding]":
@@ -170,32 +182,37 @@ def _by_incident(found: "Sequence[StoredFinding]") -> "list[StoredFinding]":
     return sorted(found, key=lambda one: order[one.incident])
 
 
-def _incident_lines(members: "Sequence[tuple[StoredFinding, str]]") -> Iterator[str]:
+def _incident_lines(
+    members: "Sequence[tuple[StoredFinding, str]]", asked: Mapping[str, str]
+) -> Iterator[str]:
     from paceline.findings.telling import place_text, suspect_text
 
     first = members[0][0]
     between = f"after {place_text(first.last_good)}, by {place_text(first.first_bad)}"
     yield from ("", visible(f"incident {first.incident}: {between}, {first.first_bad.time[:10]}"))
     for one, line in members:
-        is_open = one.state in ("new", "acknowledged")
+        is_open = one.state in ("new", "acknowledged") and one.id not in asked
         yield click.style(line, fg=_COLOURS[one.verdict]) if is_open and wants_colour() else line
         if one.said:
             why = f": {one.said.why}" if one.said.why else ""
             yield visible(f"    {one.said.state} by {one.said.who or 'somebody'} on {one.said.at[:10]}{why}")
+    yield from (visible(f"    question: {asked[one.id]}") for one, _ in members if one.id in asked)
     suspects = list({repr(suspect): suspect for one, _ in members for suspect in one.suspects}.values())
     yield from (f"    suspect: {visible(suspect_text(one))}" for one in suspects[:_MOST_SUSPECTS])
     if len(suspects) > _MOST_SUSPECTS:
         yield f"    … and {len(suspects) - _MOST_SUSPECTS} more suspects (--json lists all)"
 
 
-def _summary(found: "Sequence[StoredFinding]") -> str:
+def _summary(found: "Sequence[StoredFinding]", asked: Mapping[str, str]) -> str:
     verdicts, incidents = Counter(one.verdict for one in found), len({one.incident for one in found})
+    verdicts["better"] -= len(asked)
     new = sum(1 for one in found if one.verdict == "worse" and one.state == "new")
     changes = f"{verdicts['worse']:,} worse ({new:,} new) and {verdicts['better']:,} better"
+    changes += f" and {count(len(asked), 'question')}" if asked else ""
     return f"{changes} in {count(incidents, 'incident')}"
 
 
-def _markdown_lines(found: "Sequence[StoredFinding]") -> Iterator[str]:
+def _markdown_lines(found: "Sequence[StoredFinding]", asked: Mapping[str, str]) -> Iterator[str]:
     """The changes as a table of Markdown, an incident after the other."""
     from paceline.findings.telling import place_text, suspects_text
     from paceline.report.markdown import escape
@@ -204,15 +221,16 @@ def _markdown_lines(found: "Sequence[StoredFinding]") -> Iterator[str]:
     if not found:
         yield "Nothing changed."
         return
-    yield from (f"{_summary(found)}.", "")
+    yield from (f"{_summary(found, asked)}.", "")
     yield "| | case | metric | change | between | suspects | state | id |"
     yield "|---|---|---|---:|---|---|---|---|"
     for one in _by_incident(found):
-        mark = "🔺" if one.verdict == "worse" else "🟢"
+        mark = "🔺" if one.verdict == "worse" else "❔" if one.id in asked else "🟢"
         between = f"{place_text(one.last_good)} and {place_text(one.first_bad)}"
         interval = f"{change(one.effect)}<br>{change(one.low)} to {change(one.high)}"
         why = f": {one.said.why}" if one.said and one.said.why else ""
-        cells = (one.series.case, one.series.metric, between, suspects_text(one.suspects), one.state + why)
+        causes = asked.get(one.id) or suspects_text(one.suspects)
+        cells = (one.series.case, one.series.metric, between, causes, one.state + why)
         case, metric, between, suspects, state = map(escape, cells)
         yield f"| {mark} | {case} | {metric} | {interval} | {between} | {suspects} | {state} | `{one.id}` |"
 

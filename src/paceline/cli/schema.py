@@ -100,10 +100,15 @@ def report_schema() -> dict[str, Any]:
             "schema": _version(REPORT_SCHEMA),
             "session": {"type": "string", "description": "The session's name."},
             "ok": {"type": "boolean", "description": "Whether all passed and nothing got worse."},
+            "inconclusive": {
+                "type": "string",
+                "description": "Why nothing could be held against the history, if nothing could.",
+            },
             "records": _list(record_schema(), "A record for each case."),
             "findings": _list(schema_of(Finding), "What the judges found."),
         },
         "A session's outcome.",
+        frozenset({"inconclusive"}),
     )
 
 

@@ -18,7 +18,7 @@ from paceline.cli.stored import (
     results_dir_option,
 )
 from paceline.errors import SessionError
-from paceline.model import Record
+from paceline.model import Record, is_case, one_spelling
 from paceline.numbers import duration, spread_note
 from paceline.record import below
 from paceline.record.codec import to_json
@@ -26,7 +26,7 @@ from paceline.record.directory import SessionDir
 from paceline.record.layout import LOGS, entry_name, last_run
 from paceline.report.format import aligned, measured, visible
 from paceline.report.markdown import TAIL_LINES, output_tail
-from paceline.report.table import complaints
+from paceline.report.table import complaints, marks
 from paceline.report.terminal import make_console
 
 EPILOG = """\b
@@ -48,7 +48,7 @@ Examples:
 def command(session: str | None, case: str | None, results_dir: Path | str | None, as_json: bool) -> int:
     """Print the report of a SESSION (a name, a path or a URL, the newest without one) or of one CASE of it."""
     place = find_session(session, results_dir)
-    with files_of(place, case=case) as path:
+    with files_of(place, case=case and one_spelling(case)) as path:
         stored = read_session(path)
         if case is not None:
             _show_case(stored, case, as_json=as_json)
@@ -67,7 +67,8 @@ def command(session: str | None, case: str | None, results_dir: Path | str | Non
 
 def _show_case(session: StoredSession, name: str, *, as_json: bool) -> None:
     directory = SessionDir.open(session.path)
-    case = next((case for case in session.cases if case.name == name), None)
+    case = next((case for case in session.cases if name in (case.name, case.declared_name)), None)
+    case = case or next((case for case in session.cases if is_case(name, case.name)), None)
     record = directory.read_record(case) if case else None
     if case is None or record is None:
         problem = "is not in" if case is None else "has no record in"
@@ -93,7 +94,7 @@ def _case_lines(record: Record, directory: SessionDir) -> Iterator[str]:
         "revision": record.revision,
     }
     yield from aligned([(f"    {name}", visible(text)) for name, text in facts.items() if text])
-    yield from (f"    {line}" for line in complaints(record))
+    yield from (f"    {line}" for line in (*complaints(record), *marks(record)))
     yield from (f"    warning: {visible(warning)}" for warning in record.warnings)
     metrics = [f"    {measured(name, value)}" for name, value in sorted(record.metrics.items())]
     yield from ("", "Metrics", *metrics, *spread_note(metrics)) if metrics else ()

@@ -13,7 +13,8 @@ import click
 from paceline.cli.inputs import DEFAULT_CONFIG, ResultsDir
 from paceline.cli.output import log_once
 from paceline.errors import SessionError
-from paceline.model import Case, CaseKind, Finding, Plan, Report, Status
+from paceline.judge.requirements import why_inconclusive
+from paceline.model import Case, CaseKind, Check, Finding, Plan, Report, Status
 from paceline.record import below, codec
 from paceline.record.directory import SessionDir
 from paceline.record.layout import is_session
@@ -40,6 +41,8 @@ class StoredSession:
     """Those that were planned, in that order, then others that have a record."""
     counts: Counter[Status]
     started_at: str
+    relative: tuple[Check, ...] = ()
+    """Requirements that are relative to the history, checked."""
 
     @property
     def unfinished(self) -> int:
@@ -56,6 +59,8 @@ class StoredSession:
             interrupted=self.counts[Status.INTERRUPTED] > 0,
             unfinished=missing if self.unfinished else "",
             findings=tuple(_findings(self.path)),
+            unjudged=sum(not check.judged for check in self.relative),
+            inconclusive=why_inconclusive(self.relative),
         )
 
 
@@ -134,15 +139,18 @@ def read_session(path: Path) -> StoredSession:
     cases = {case.name: case for case in _planned_cases(path)}
     counts: Counter[Status] = Counter()
     started: list[str] = []
+    relative: list[Check] = []
     for _, record in SessionDir(path).stored_records():
         cases[record.case.name] = record.case
         counts[record.status] += 1
+        relative += (check for check in record.requirements if check.kind == "max_regression")
         started += [record.started_at] if record.started_at else []
     return StoredSession(
         path=path,
         cases=tuple(cases.values()),
         counts=counts,
         started_at=min(started, default=""),
+        relative=tuple(relative),
     )
 
 

@@ -38,7 +38,7 @@ from paceline.config.values import (
     VariableName,
     VariablePattern,
 )
-from paceline.model import Severity
+from paceline.model import Disturbed, Severity
 
 DEFAULT_TIMEOUT_S = 7200.0
 DEFAULT_GRACE_S = 5.0
@@ -178,6 +178,11 @@ class EntryDefaults(Work):
     matrix: Matrix | None = Field(default=None, description="Parameters to run it with.")
     repeat: PositiveCount = Field(default=1, description="Runs that are measured; they make one record.")
     warmup: Count = Field(default=0, description="Runs before them; kept, not counted.")
+    disturbed: Disturbed = Field(
+        default="mark",
+        description="What becomes of runs that others disturbed. `mark`: the record says so, and nothing is concluded "
+        "from its times and rates; `void`: they are not counted, unless all were disturbed; `ignore`: they count.",
+    )
     tags: list[Name] = shared([], "Words to select by.")
     needs: list[Name] = shared([], "Entries that must have passed before.")
     sink_data: list[SinkData] = shared(

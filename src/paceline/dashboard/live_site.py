@@ -292,7 +292,7 @@ class RunningSessions:
             directory = self._opened.enter_context(TemporaryDirectory(prefix="paceline-running-"))
             self._store = self._opened.enter_context(open_store(Path(directory) / "running.db"))
         files = read_session(path)
-        self._store.add(files.session, files.environment, files.records)
+        self._store.add(*files)
         frame = read_frame(self._store, Verdicts())
         head = next(head for head in frame.sessions.values() if head.id == files.session.id)
         return Pages(self._store.database, frame, self._options), head

@@ -12,7 +12,7 @@ from typing import Any, get_args
 from paceline.evals.configs import BenchmarkStub
 from paceline.evals.jobs import Fault, Job, Outcome, State
 from paceline.evals.results import BenchmarkFailure, BenchmarkResult
-from paceline.model import Case, Measurement, Plan, Record, Status
+from paceline.model import Case, Measurement, Plan, Record, Status, name_case
 from paceline.record.codec import dump
 from paceline.record.directory import SessionDir
 from paceline.record.environment import Environment, capture
@@ -73,21 +73,17 @@ def stub_case(stub: BenchmarkStub) -> Case:
     params = {"model": stub.model_name, "attention": stub.sparse_config_name}
     if stub.has_namesake:
         params["content"] = stub.key[:8]
+    name = name_case(stub.task, params)
     return Case(
-        name=f"{stub.task}[{_listed(params)}]",
+        name=name,
         entry=stub.task,
-        # Sorted by parameter, as the keys of all cases are.
-        key=f"{stub.task}[{_listed(dict(sorted(params.items())))}]",
+        key=name,
         fingerprint=stub.key,
         former_fingerprint=stub.key,
         params=params,
         version=str(stub.content["benchmark"]["version"]),
         tags=("evals", stub.benchmark_name),
     )
-
-
-def _listed(params: Mapping[str, str]) -> str:
-    return ",".join(f"{name}={value}" for name, value in params.items())
 
 
 def stub_record(session: str, job: Job, outcome: Outcome, environment: Environment) -> Record:

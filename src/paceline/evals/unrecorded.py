@@ -11,7 +11,7 @@ from paceline.record.directory import SessionDir
 from paceline.record.environment import Environment
 from paceline.record.events import SESSION_FINISHED, first_start, session_events
 from paceline.record.files import write_atomic
-from paceline.record.layout import EVENTS
+from paceline.record.layout import EVENTS, other_environment
 from paceline.record.lock import is_running
 
 
@@ -85,5 +85,5 @@ class UnrecordedStubs:
         data = (session_dir / "environment.json").read_bytes()
         facts = load(data)
         found = Environment(id=str(facts["id"]), class_id=str(facts["class_id"]), data=facts, packages=())
-        write_atomic(self._directory / f"environment-{found.id}.json", data, durable=False)
+        write_atomic(self._directory / other_environment(found.id)[0], data, durable=False)
         return found

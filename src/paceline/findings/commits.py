@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from paceline.errors import PacelineError
-from paceline.record.repository import ask_git, find_top
+from paceline.record.repository import ask_git, find_top, is_shallow
 
 MOST_COMMITS = 50
 """Commits of a bracket that are listed by name; of more, the newest."""
@@ -40,8 +41,18 @@ class Repository:
         self.root = root
         self._between: dict[tuple[str, str], Commits] = {}
 
+    @cached_property
+    def is_shallow(self) -> bool:
+        """Whether it has only the newest commits."""
+        return is_shallow(self.root)
+
     def order(self, revisions: Iterable[str]) -> dict[str, int]:
-        """The places of the revisions that it knows: no commit comes before one that it builds upon."""
+        """The places of the revisions that it knows: no commit comes before one that it builds upon.
+
+        A shallow clone does not know what its oldest commits build upon, so it gives no order.
+        """
+        if self.is_shallow:
+            return {}
         wanted = sorted({revision for revision in revisions if _REVISION.fullmatch(revision)})
         full = self._full_names(wanted)
         if not full:

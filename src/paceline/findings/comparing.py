@@ -7,9 +7,12 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from paceline.errors import PacelineError
+from paceline.findings.belief import ask, does_nothing, record_changes, work_of
 from paceline.findings.sides import Side
 from paceline.judge import Comparison, compare
-from paceline.model import Direction, Measurement, Status, is_finite
+from paceline.judge.requirements import is_beyond_belief
+from paceline.metrics import is_steady
+from paceline.model import Direction, Measurement, Record, Status, is_finite
 
 FEWEST_STARTS = 3
 """Records on each side from which on each counts as one start; of fewer, every sample does."""
@@ -36,6 +39,15 @@ class Compared:
     baseline: float
     candidate: float
     samples: tuple[int, int]
+    reason: str = ""
+    """Why nothing can be said, where it is not for want of samples: a side was disturbed."""
+    question: str = ""
+    """What to ask about a change that is too good to be believed."""
+
+    @property
+    def word(self) -> str:
+        """The verdict, or that it is a question."""
+        return "question" if self.question else self.comparison.verdict
 
     @property
     def size(self) -> float:
@@ -77,10 +89,30 @@ class Outcome:
     def is_worse(self) -> bool:
         return any(one.comparison.verdict == "worse" for one in self.compared)
 
+    @property
+    def is_disturbed(self) -> bool:
+        """Whether no time and no rate could be judged, since what measured them was disturbed."""
+        telling = [one for one in self.compared if not is_steady(one.key.metric, one.key.unit or None)]
+        return bool(telling) and all(one.reason for one in telling)
+
+    @property
+    def exit_code(self) -> int:
+        return 1 if self.is_worse else 2 if self.is_disturbed else 0
+
 
 class _Values(NamedTuple):
     direction: Direction | None
     starts: list[list[float]]
+    records: list[Record]
+
+    def undisturbed(self) -> "_Values":
+        """Without the records of disturbed runs, if there are others."""
+        kept = [place for place, record in enumerate(self.records) if not record.disturbance]
+        if not kept:
+            return self
+        return _Values(
+            self.direction, [self.starts[place] for place in kept], [self.records[place] for place in kept]
+        )
 
 
 def compare_sides(
@@ -98,8 +130,9 @@ def compare_sides(
     baseline, candidate, unlike = _on_like_machines(baseline, candidate, anyway=anyway)
     old, new = (_values(side, cases, metrics) for side in (baseline, candidate))
     compared = [_compared(key, old[key], new[key]) for key in old if key in new]
-    decided = ("worse", "better")
-    order = sorted(compared, key=lambda one: (one.comparison.verdict not in decided, -one.size, one.key))
+    compared = [_questioned(one, (baseline, old[one.key]), (candidate, new[one.key])) for one in compared]
+    decided = ("worse", "better", "question")
+    order = sorted(compared, key=lambda one: (one.word not in decided, -one.size, one.key))
     return Outcome(
         baseline=baseline,
         candidate=candidate,
@@ -155,7 +188,9 @@ def _values(side: Side, cases: Any, metrics: Any) -> dict[MetricKey, _Values]:
                 continue
             case = record.case
             key = MetricKey(case.key, case.variant or "", case.version, name, measurement.unit or "")
-            found.setdefault(key, _Values(measurement.direction, [])).starts.append(samples)
+            values = found.setdefault(key, _Values(measurement.direction, [], []))
+            values.starts.append(samples)
+            values.records.append(record)
     return found
 
 
@@ -168,6 +203,11 @@ def _samples(measurement: Measurement) -> list[float]:
 def _compared(key: MetricKey, old: _Values, new: _Values) -> Compared:
     direction = old.direction or new.direction
     assert direction is not None
+    reason = ""
+    if not is_steady(key.metric, key.unit or None):
+        old, new = old.undisturbed(), new.undisturbed()
+        disturbed = [(name, side.records[0].disturbance) for name, side in (("A", old), ("B", new))]
+        reason = "; ".join(f"{name} was disturbed: {text}" for name, text in disturbed if text)
     flat = (
         [value for start in old.starts for value in start],
         [value for start in new.starts for value in start],
@@ -179,14 +219,28 @@ def _compared(key: MetricKey, old: _Values, new: _Values) -> Compared:
         if by_start
         else compare(flat[0], flat[1], higher_is_better=higher)
     )
+    if reason:
+        comparison = replace(comparison, verdict="inconclusive")
     return Compared(
         key=key,
         direction=direction,
+        reason=reason,
         comparison=comparison,
         baseline=median(flat[0]),
         candidate=median(flat[1]),
         samples=(len(flat[0]), len(flat[1])),
     )
+
+
+def _questioned(one: Compared, old: tuple[Side, _Values], new: tuple[Side, _Values]) -> Compared:
+    """The comparison; a change that is too good, or of a run that does nothing any more, is a question."""
+    (before, after), judged = (values.records[-1] for _, values in (old, new)), one.comparison
+    idle = judged.verdict == "better" and does_nothing(work_of(before), work_of(after))
+    if not idle and not is_beyond_belief(one.key.metric, judged.ratio, one.direction):
+        return one
+    known = [side.environments.get(record.environment) for (side, _), record in ((old, before), (new, after))]
+    changes = list(record_changes(before, after, *known))
+    return replace(one, comparison=replace(judged, verdict="inconclusive"), question=ask(changes))
 
 
 def _missing(

@@ -32,7 +32,7 @@ from paceline.judge import select_discoveries
 FALSE_DISCOVERIES = 0.05
 """Of all changes that are reported, the share that may be chance."""
 
-_DETECTOR = "1"
+_DETECTOR = "2"
 """Changes when the detector does: then every series is looked at again."""
 
 Moment = tuple[int, int | str]
@@ -92,12 +92,29 @@ def detect(store: Store, repository: Repository | None = None) -> Detected:
 
 def known_places(store: Store, repository: Repository | None) -> dict[str, int]:
     """The order of the history's revisions, as far as a repository knows them."""
-    if repository is None:
-        return {}
+    return {} if repository is None else repository.order(_revisions(store))
+
+
+def _revisions(store: Store) -> list[str]:
     select = "SELECT DISTINCT revision FROM session UNION SELECT DISTINCT revision FROM record WHERE revision <> ''"
     with store.database.reading():
-        revisions = [revision for (revision,) in store.database.rows(select) if revision]
-    return repository.order(revisions)
+        return [revision for (revision,) in store.database.rows(select) if revision]
+
+
+def why_in_time(store: Store, repository: Repository | None) -> str:
+    """Why series are in the order of time and not of commits, in a line; empty if all commits have their places."""
+    revisions = _revisions(store)
+    if not revisions:
+        return ""
+    if repository is None:
+        return "series are in the order of time: no git repository here knows the commits"
+    if repository.is_shallow:
+        return f"series are in the order of time: {repository.root} is a shallow clone, which lacks older commits"
+    unknown = len(revisions) - len(repository.order(revisions))
+    if not unknown:
+        return ""
+    some = f"{unknown:,} of {len(revisions):,} revisions"
+    return f"series with {some} are in the order of time: {repository.root} does not know those commits"
 
 
 def _new_marks(store: Store, places: dict[str, int]) -> dict[str, str]:

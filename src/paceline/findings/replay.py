@@ -103,7 +103,7 @@ def _is_asked(column: Column, cases: Sequence[str] | None, metrics: Sequence[str
 
 def _ordered(column: Column, places: dict[str, int]) -> Judged:
     assert column.direction is not None
-    points = ordered_points(column.points(), places)
+    points = ordered_points(column, places)
     return Judged(
         key=column_key(column), epoch=column.epoch, direction=column.direction, points=points, found=()
     )

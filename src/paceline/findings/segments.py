@@ -16,12 +16,15 @@ from paceline.history.findings import Place, SeriesKey, StoredFinding
 from paceline.history.series import Column, Point, Series
 from paceline.judge import ChangePoint, change_points, compare
 from paceline.judge.requirements import Baseline
+from paceline.metrics import is_steady
 from paceline.model import Direction, Verdict
 
 SMALLEST_EFFECT = 0.005
 """A change of less than half a percent is real on a quiet machine, and nobody's night is worth it."""
 
-_REVISION, _STATUS = (Point._fields[2:].index(name) for name in ("revision", "status"))
+_REVISION, _STATUS, _DISTURBED = (
+    Point._fields[2:].index(name) for name in ("revision", "status", "disturbed")
+)
 _MEASURED = frozenset({"passed", "requirement_failed"})
 _COMPARED = 30
 """Points on each side of a change that tell how large it is: enough for a narrow interval, and recent."""
@@ -81,10 +84,15 @@ def place_of_point(point: Point) -> Place:
     )
 
 
-def ordered_points(points: Sequence[Point], places: dict[str, int]) -> list[Point]:
-    """The points that were measured, in commit order if every one of their revisions has a place, else in time."""
-    chosen = _judged_order([point[2:] for point in points], places)
-    return list(points) if chosen is None else [points[i] for i in chosen]
+def ordered_points(series: Series | Column, places: dict[str, int]) -> list[Point]:
+    """The points that are judged, in commit order if every one of their revisions has a place, else in time.
+
+    Left out are those that were not measured, and those of disturbed runs where a disturbance tells.
+    """
+    points = series.points() if isinstance(series, Column) else list(series.points)
+    steady = is_steady(series.metric, series.unit or None)
+    chosen = _judged_order([point[2:] for point in points], places, steady=steady)
+    return points if chosen is None else [points[i] for i in chosen]
 
 
 class Judge:
@@ -92,12 +100,12 @@ class Judge:
 
     def __init__(self, places: dict[str, int]) -> None:
         self._places = places
-        self._last: tuple[object, list[int] | None] = (None, None)
+        self._last: tuple[object, dict[bool, list[int] | None]] = (None, {})
 
     def judge(self, column: Column, *, keep_points: bool) -> Judged:
         """Where the series changed, all that may be by chance included; its points only if there is a use for them."""
         assert column.direction is not None, "only metrics with a direction are judged"
-        chosen = self._order(column.fields)
+        chosen = self._order(column.fields, is_steady(column.metric, column.unit or None))
         values = column.values if chosen is None else [column.values[i] for i in chosen]
         found = change_points(np.array(values))
         points = column.points() if found or keep_points else []
@@ -109,15 +117,22 @@ class Judge:
             found=found,
         )
 
-    def _order(self, fields: Sequence[tuple[str, ...]]) -> list[int] | None:
-        """Which points are judged, and in which order; None for all as they are. The same for all metrics of a case."""
+    def _order(self, fields: Sequence[tuple[str, ...]], steady: bool) -> list[int] | None:
+        """Which points are judged, and in which order; None for all as they are. Most metrics of a case share it."""
         if self._last[0] is not fields:
-            self._last = fields, _judged_order(fields, self._places)
-        return self._last[1]
+            self._last = fields, {}
+        known = self._last[1]
+        if steady not in known:
+            known[steady] = _judged_order(fields, self._places, steady=steady)
+        return known[steady]
 
 
-def _judged_order(fields: Sequence[tuple[str, ...]], places: dict[str, int]) -> list[int] | None:
-    chosen = [i for i, one in enumerate(fields) if one[_STATUS] in _MEASURED]
+def _judged_order(
+    fields: Sequence[tuple[str, ...]], places: dict[str, int], *, steady: bool
+) -> list[int] | None:
+    chosen = [
+        i for i, one in enumerate(fields) if one[_STATUS] in _MEASURED and (steady or not one[_DISTURBED])
+    ]
     if places and all(fields[i][_REVISION] in places for i in chosen):
         chosen.sort(key=lambda i: places[fields[i][_REVISION]])
     return None if chosen == list(range(len(fields))) else chosen
@@ -233,7 +248,7 @@ def read_baselines(store: Store, wanted: Mapping[str, Iterable[str]], *, but: st
 
 def _baseline(series: Series, key: SeriesKey, open_findings: Iterable[StoredFinding], but: str) -> Baseline:
     """The level before the first regression that nobody has answered yet, since the last change before that."""
-    points = [point for point in ordered_points(series.points, {}) if point.session != but]
+    points = [point for point in ordered_points(series, {}) if point.session != but]
     good_until = min((one.last_good.time for one in open_findings if one.series == key), default="")
     values = [point.value for point in points if not good_until or point.time <= good_until]
     if not values:

@@ -1,8 +1,8 @@
 """What the two sides of a comparison are: sessions, revisions, branches, environments, files."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +10,11 @@ from paceline.errors import HistoryError, PacelineError
 from paceline.findings.commits import Repository
 from paceline.history import SessionInfo, Store
 from paceline.history.importers import DATABASE, read, recognise
+from paceline.history.session_files import read_environments
 from paceline.history.store.environments import to_stored
 from paceline.history.store.names import read_names
 from paceline.model import Record
-from paceline.record import codec, layout
+from paceline.record import below, codec, layout
 
 ENVIRONMENT = "env:"
 _SHORTEST_REVISION = 4
@@ -38,6 +39,8 @@ class Side:
     machines: Mapping[str, Mapping[str, Any]]
     """What makes machines comparable, by their class."""
     is_environment: bool = False
+    environments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """What is known of the environments that records name, by their ids."""
 
     @property
     def classes(self) -> frozenset[str]:
@@ -72,6 +75,14 @@ class Sides:
             "'paceline history list --sessions' shows those there are"
         )
 
+    def case_patterns(self, given: Iterable[str]) -> list[str]:
+        """Names or globs of cases, with those that the history leads to from them."""
+        if self._store is None:
+            return list(given)
+        with self._store.database.reading():
+            names = read_names(self._store.database)
+        return [one for text in given for one in names.patterns(text)]
+
     def _renamed(self, side: Side) -> Side:
         """The side with the names that its cases go by now."""
         if not side.measured:
@@ -92,12 +103,10 @@ class Sides:
             return documents
         if path.is_file() and recognise(path) == DATABASE:
             raise HistoryError(f"{path} is a whole history: name a session or a revision, and --db {path}")
-        machines: dict[str, Mapping[str, Any]] = {}
-        measured: list[Measured] = []
+        found = _Found()
         for batch in read(path):
-            class_id = _class_of(batch.environment, machines)
-            measured += (Measured(record=record, environment_class=class_id) for record in batch.records)
-        return _side(name, str(path), measured, machines)
+            found.add((batch.environment, *batch.others), batch.records)
+        return found.side(name, str(path))
 
     def _stored_session(self, name: str) -> Side | None:
         found = self._store.session(name) if self._store else None
@@ -160,17 +169,11 @@ JOIN environment e ON e.id = r.environment_id"""
 
     def _of_sessions(self, name: str, about: str, sessions: Iterable[SessionInfo]) -> Side:
         assert self._store is not None
-        machines: dict[str, Mapping[str, Any]] = {}
-        measured: list[Measured] = []
-        count = 0
+        found, count = _Found(), 0
         for session in sessions:
             count += 1
-            classes = {str(one["id"]): _class_of(one, machines) for one in self._store.environments(session)}
-            measured += (
-                Measured(record=record, environment_class=classes.get(record.environment, ""))
-                for record in self._store.records(session)
-            )
-        return _side(name, about + (f" ({count} sessions)" if count > 1 else ""), measured, machines)
+            found.add(({}, *self._store.environments(session)), self._store.records(session))
+        return found.side(name, about + (f" ({count} sessions)" if count > 1 else ""))
 
 
 def _under(one: Measured, key: str) -> Measured:
@@ -179,10 +182,35 @@ def _under(one: Measured, key: str) -> Measured:
     return replace(one, record=replace(one.record, case=case))
 
 
-def _side(
-    name: str, about: str, measured: Iterable[Measured], machines: Mapping[str, Mapping[str, Any]]
-) -> Side:
-    return Side(name=name, about=about, measured=tuple(_last_attempts(measured)), machines=machines)
+class _Found:
+    """What a name was found to mean, session by session."""
+
+    def __init__(self) -> None:
+        self._measured: list[Measured] = []
+        self._machines: dict[str, Mapping[str, Any]] = {}
+        self._environments: dict[str, Mapping[str, Any]] = {}
+
+    def add(self, environments: Sequence[Mapping[str, Any]], records: Iterable[Record]) -> None:
+        """A session's records, each on the machine that it names; the first environment is that of the session."""
+        known = {str(one.get("id") or ""): one for one in environments}
+        self._environments |= known
+        classes = {ident: _class_of(one, self._machines) for ident, one in known.items()}
+        own = _class_of(environments[0], self._machines)
+        for record in records:
+            ident = record.environment
+            # A node of a pool that nobody describes is comparable only with itself.
+            is_unknown_node = "node" in record.details and ident and ident not in classes
+            class_id = ident if is_unknown_node else classes.get(ident, own)
+            self._measured.append(Measured(record=record, environment_class=class_id))
+
+    def side(self, name: str, about: str) -> Side:
+        return Side(
+            name=name,
+            about=about,
+            measured=tuple(_last_attempts(self._measured)),
+            machines=self._machines,
+            environments=self._environments,
+        )
 
 
 def _last_attempts(measured: Iterable[Measured]) -> Iterator[Measured]:
@@ -219,19 +247,9 @@ def _documents(path: Path) -> Side | None:
     listed = data.get("records", [data] if "case" in data else None)
     if not isinstance(listed, list):
         return None
-    machines: dict[str, Mapping[str, Any]] = {}
-    class_id = _class_of(_environment_beside(path), machines)
-    records = [codec.from_json(one) for one in listed]
-    measured = [Measured(record=record, environment_class=class_id) for record in records]
-    return _side(str(path), str(path), measured, machines)
-
-
-def _environment_beside(path: Path) -> Mapping[str, Any]:
-    """The environment of the session that a file lies in."""
-    for directory in path.absolute().parents[:3]:
-        try:
-            data = codec.load((directory / "environment.json").read_bytes())
-        except (OSError, ValueError):
-            continue
-        return data if isinstance(data, dict) else {}
-    return {}
+    parents = path.absolute().parents[:3]
+    around = next((one for one in parents if below.is_file(one, "environment.json")), None)
+    environment, others = ({}, ()) if around is None else read_environments(around)
+    found = _Found()
+    found.add((environment, *others), [codec.from_json(one) for one in listed])
+    return found.side(str(path), str(path))

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from paceline.findings.belief import find_questions
 from paceline.findings.segments import ordered_points, series_key
 from paceline.history import Store
 from paceline.history.findings import Place, StoredFinding
@@ -35,7 +36,7 @@ def read_curve(store: Store, one: StoredFinding, places: Mapping[str, int], *, w
     """As many values before and after a change as `window` says, if there are so many."""
     for series in store.iter_series(cases=[one.series.case], metrics=[one.series.metric], judged_only=True):
         if series_key(series) == one.series:
-            points = ordered_points(series.points, dict(places))
+            points = ordered_points(series, dict(places))
             at = next((i for i, point in enumerate(points) if point.record_id == one.at_record), None)
             middle = len(points) if at is None else at
             first = max(0, middle - window)
@@ -44,14 +45,14 @@ def read_curve(store: Store, one: StoredFinding, places: Mapping[str, int], *, w
     return Curve()
 
 
-def finding_json(one: StoredFinding) -> dict[str, Any]:
-    """A finding as `paceline regressions --json` prints it."""
+def finding_json(one: StoredFinding, question: str = "") -> dict[str, Any]:
+    """A finding as `paceline regressions --json` prints it; one that raises a question is not an improvement."""
     told: dict[str, Any] = {
         "id": one.id,
         "incident": one.incident,
         "case": one.series.case,
         "metric": one.series.metric,
-        "verdict": one.verdict,
+        "verdict": "inconclusive" if question else one.verdict,
         "effect": plain(one.effect),
         "low": plain(one.low),
         "high": plain(one.high),
@@ -70,14 +71,14 @@ def finding_json(one: StoredFinding) -> dict[str, Any]:
     }
     said = one.said
     words = {"why": said.why, "who": said.who, "at": said.at, "state": said.state} if said else None
-    return {**told, "said": words}
+    return {**told, "said": words, **({"question": question} if question else {})}
 
 
 def _place_json(place: Place) -> dict[str, str]:
     return {"revision": place.revision, "session": place.session, "time": place.time}
 
 
-def to_finding(one: StoredFinding, curve: Curve) -> Finding:
+def to_finding(one: StoredFinding, curve: Curve, question: str = "") -> Finding:
     """A finding as a report has it, with the values around it for those who draw them."""
     kept = (
         "incident",
@@ -89,12 +90,12 @@ def to_finding(one: StoredFinding, curve: Curve) -> Finding:
         "version",
         "environment_class",
     )
-    told = finding_json(one)
+    told = finding_json(one, question)
     return Finding(
         judge=JUDGE,
         case=one.series.case,
         metric=one.series.metric,
-        verdict=one.verdict,
+        verdict=told["verdict"],
         effect=one.effect,
         low=one.low,
         high=one.high,
@@ -102,8 +103,9 @@ def to_finding(one: StoredFinding, curve: Curve) -> Finding:
             **{name: told[name] for name in kept},
             "values": [plain(value) for value in curve.values],
             "index": curve.index,
+            **({"question": question} if question else {}),
         },
-        message=message(one),
+        message=f"{question} {message(one)}" if question else message(one),
         id=one.id,
         state=one.state,
     )
@@ -175,7 +177,11 @@ def session_findings(store: Store, session_id: str) -> tuple[Finding, ...]:
         if (*one.series[:3], one.series.environment_class) in ran and _is_told(one, session_id)
     ]
     told.sort(key=lambda one: -abs(one.effect))
-    return tuple(to_finding(one, _curve(store, one, place)) for place, one in enumerate(told))
+    questions = find_questions(store, told, suspect_text)
+    return tuple(
+        to_finding(one, _curve(store, one, place), questions.get(one.id, ""))
+        for place, one in enumerate(told)
+    )
 
 
 def _curve(store: Store, one: StoredFinding, place: int) -> Curve:

@@ -68,7 +68,7 @@ def export_rows(
     case_matches, metric_matches = matcher(cases).fullmatch, matcher(metrics).fullmatch
     with database.reading():
         names = read_names(database)
-        exact = {names.current(text) for text in cases or ()}
+        exact = {one for text in cases or () for one in names.patterns(text)}
         for row in database.stream(_SELECT.format(table=table, number=number), (since,)):
             case = names.current(row[0])
             if (case in exact or case_matches(case)) and metric_matches(row[3]):

@@ -20,6 +20,8 @@ class Point(NamedTuple):
     environment_id: str
     source_hash: str
     session_id: str
+    disturbed: str = ""
+    """What disturbed at least half of the record's runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,13 @@
 """A session's files, which are the truth, as what the history takes."""
 
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from paceline.errors import SessionError
 from paceline.history.session_info import SessionInfo, session_id
+from paceline.history.store.entries import utc
 from paceline.model import Record
 from paceline.record import below, codec, layout
 from paceline.record.directory import SessionDir, sessions
@@ -15,6 +17,7 @@ from paceline.record.packages import PACKAGES
 from paceline.record.repository import git_of_suite
 
 _KEPT_FACTS = ("run_reason", "viewer_url", "command_line")
+_OTHER = re.compile(r"environment-([\w-]{1,64})\.json")
 _CI_ADDRESSES = ("CI_JOB_URL", "BUILD_URL", "BUILDKITE_BUILD_URL", "CIRCLE_BUILD_URL")
 
 
@@ -24,6 +27,8 @@ class SessionFiles(NamedTuple):
     session: SessionInfo
     environment: Mapping[str, Any]
     records: Iterator[Record]
+    others: tuple[Mapping[str, Any], ...] = ()
+    """The other machines that records name: nodes of a pool, and those that the session was resumed from."""
 
 
 def find_sessions(path: Path) -> list[Path]:
@@ -38,8 +43,17 @@ def read_session(path: Path, place: str = "") -> SessionFiles:
     """
     if not layout.is_session(path):
         raise SessionError(f"no session at {path}: 'paceline list' shows those of a results directory")
-    environment = _environment(path)
-    return SessionFiles(_session_info(path, environment, place), environment, _records(path))
+    environment, others = read_environments(path)
+    return SessionFiles(_session_info(path, environment, place), environment, _records(path), others)
+
+
+def read_environments(path: Path) -> tuple[Mapping[str, Any], tuple[Mapping[str, Any], ...]]:
+    """The environment of a session's runner, and the others that its records may name."""
+    names = [found[1] for name in below.names(path) if (found := _OTHER.fullmatch(name))]
+    others = ((ident, _environment(path, *layout.other_environment(ident))) for ident in sorted(names))
+    # A file whose content is not what its name says is nobody's.
+    known = tuple(one for ident, one in others if one.get("id") == ident)
+    return _environment(path, "environment.json", PACKAGES), known
 
 
 def _session_info(path: Path, environment: Mapping[str, Any], place: str) -> SessionInfo:
@@ -51,6 +65,8 @@ def _session_info(path: Path, environment: Mapping[str, Any], place: str) -> Ses
         started_at=started_at,
         revision=str(git.get("revision", "")),
         branch=str(git.get("branch", "")),
+        commit_time=utc(str(git.get("commit_time", ""))),
+        merge_base=str(git.get("merge_base", "")),
         directory=place or str(path.absolute()),
         ci_run_url=ci_run_url(_section(environment, "variables")),
         meta={name: environment[name] for name in _KEPT_FACTS if name in environment},
@@ -77,15 +93,15 @@ def _records(path: Path) -> Iterator[Record]:
         yield record
 
 
-def _environment(path: Path) -> dict[str, Any]:
+def _environment(path: Path, described: str, listed: str) -> dict[str, Any]:
     try:
-        data = codec.load(below.read(path, "environment.json"))
+        data = codec.load(below.read(path, described))
     except (OSError, ValueError, RecursionError):
         return {}
     if not isinstance(data, dict):
         return {}
     try:
-        packages = below.read(path, PACKAGES).decode("utf-8", "replace").splitlines()
+        packages = below.read(path, listed).decode("utf-8", "replace").splitlines()
     except OSError:
         packages = []
     return without_others({**data, "packages": packages})

@@ -24,6 +24,8 @@ class SessionInfo:
     directory: str = ""
     ci_run_url: str = ""
     tool: str = "paceline"
+    merge_base: str = ""
+    """Where the branch of its revision left the default one; the revision itself if it is on that."""
     meta: Mapping[str, Any] = field(default_factory=dict)
 
 

@@ -5,7 +5,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from paceline.model import Check, CheckKind, Measurement, Record, Requirement, Scalar, Status, is_number
+from paceline.metrics import is_steady
+from paceline.model import (
+    Check,
+    CheckKind,
+    Direction,
+    Measurement,
+    Record,
+    Requirement,
+    Scalar,
+    Status,
+    is_number,
+)
 from paceline.numbers import number, percent
 
 _REASONS_SHOWN = 5
@@ -17,7 +28,15 @@ class Baseline(NamedTuple):
 
     level: float
     results: int
+    elsewhere: int = 0
+    """Results on machines of other classes, which nothing is held against."""
 
+
+DISTURBED = "the run was disturbed"
+BEYOND_BELIEF = 20.0
+"""From this factor on a program does something else rather than the same thing faster."""
+QUESTION = "did it still do the work?"
+NO_BASELINE = Baseline(level=0.0, results=0)
 
 FEWEST_RESULTS = 3
 """Below this many, a level is hardly known, and nothing is held against it."""
@@ -30,7 +49,7 @@ def judge(record: Record, baselines: Mapping[str, Baseline] | None = None) -> Re
     """
     if record.status is not Status.PASSED:
         return record
-    checks = check(record.case.requirements, _measured(record), baselines or {})
+    checks = check(record.case.requirements, _measured(record), baselines or {}, record.disturbance)
     failed = [item.reason for item in checks if not item.ok and item.severity == "fail"]
     warned = [item.reason for item in checks if not item.ok and item.severity == "warn"]
     judged = replace(record, requirements=checks, warnings=(*record.warnings, *warned))
@@ -43,15 +62,38 @@ def check(
     requirements: Sequence[Requirement],
     metrics: Mapping[str, Measurement],
     baselines: Mapping[str, Baseline] | None = None,
+    disturbance: str = "",
 ) -> tuple[Check, ...]:
-    """Hold each requirement against the metric it names; what is not there, or not a number, does not meet it."""
+    """Hold each requirement against the metric it names; what is not there, or not a number, does not meet it.
+
+    What was measured while others disturbed it is not held against the history. A bound that the suite itself gives
+    holds all the same.
+    """
     known = baselines or {}
     return tuple(
-        _check_regression(one, metrics.get(one.metric), known.get(one.metric))
+        _check_regression(one, metrics.get(one.metric), known.get(one.metric), disturbance)
         if one.kind == "max_regression"
         else _check(one, metrics.get(one.metric))
         for one in requirements
     )
+
+
+def is_beyond_belief(metric: str, ratio: float, direction: Direction) -> bool:
+    """Whether new over old is an improvement by a factor that no change of a program explains.
+
+    CPU times are counted in ticks, of which a short run may have none.
+    """
+    if metric in ("cpu_user_s", "cpu_system_s"):
+        return False
+    return ratio >= BEYOND_BELIEF if direction == "higher" else ratio <= 1 / BEYOND_BELIEF
+
+
+def why_inconclusive(checks: Sequence[Check]) -> str:
+    """Why nothing can be said of checks against the history: all that could be judged was disturbed; else empty."""
+    disturbed = [one for one in checks if not one.judged and DISTURBED in one.reason]
+    if not disturbed or any(one.judged for one in checks):
+        return ""
+    return f"nothing could be judged: {disturbed[0].reason}"
 
 
 def _measured(record: Record) -> dict[str, Measurement]:
@@ -86,11 +128,23 @@ def _check(requirement: Requirement, measurement: Measurement | None) -> Check:
 
 
 def _check_regression(
-    requirement: Requirement, measurement: Measurement | None, baseline: Baseline | None
+    requirement: Requirement,
+    measurement: Measurement | None,
+    baseline: Baseline | None,
+    disturbance: str,
 ) -> Check:
-    """A bound against the history: met while there is none, since a first night has nothing to be worse than."""
+    """A bound against the history; where there is none, nothing fails, and the check says that it was not judged."""
     actual = measurement.value if measurement is not None else None
     loss, reason = _loss(requirement, measurement, baseline)
+    if (
+        disturbance
+        and math.isfinite(loss)
+        and measurement
+        and not is_steady(requirement.metric, measurement.unit)
+    ):
+        loss, reason = -math.inf, f"{reason}, and {DISTURBED}: {disturbance}"
+    elif measurement and baseline and _is_doubtful(requirement.metric, measurement, baseline, loss):
+        loss, reason = -math.inf, f"{reason}: {QUESTION}"
     allowed = _float(requirement.bound) + requirement.tolerance if is_number(requirement.bound) else 0.0
     ok = loss <= allowed
     return Check(
@@ -102,6 +156,7 @@ def _check_regression(
         ok=ok,
         severity=requirement.severity,
         reason=reason if ok or math.isinf(loss) else f"{reason}; at most {percent(allowed)} are allowed",
+        judged=loss != -math.inf,
     )
 
 
@@ -116,16 +171,33 @@ def _loss(
     if measurement.direction is None:
         return math.inf, f"{name} has no direction, so nothing is worse: use min_value or max_value"
     if baseline is None or baseline.results < FEWEST_RESULTS:
-        count = baseline.results if baseline else 0
-        needed = f"{FEWEST_RESULTS} are needed to hold one against"
-        return (
-            -math.inf,
-            f"{name} has {count or 'no'} earlier result{'' if count == 1 else 's'}, and {needed}",
-        )
+        return -math.inf, f"{name} has {_too_few(baseline or NO_BASELINE)}"
     change = (_float(value) - baseline.level) / (abs(baseline.level) or 1.0)
     word = "lower" if change < 0 else "higher"
     told = f"{name} is {_shown(value)}, {percent(abs(change))} {word} than its level {_shown(baseline.level)}"
     return (change if measurement.direction == "lower" else -change), told
+
+
+def _is_doubtful(metric: str, measurement: Measurement, baseline: Baseline, loss: float) -> bool:
+    value, direction = measurement.value, measurement.direction
+    if (
+        not math.isfinite(loss)
+        or loss >= 0
+        or not baseline.level
+        or direction is None
+        or not is_number(value)
+    ):
+        return False
+    return is_beyond_belief(metric, _float(value) / baseline.level, direction)
+
+
+def _too_few(baseline: Baseline) -> str:
+    """What there is to hold a result against, if that is not enough."""
+    count = baseline.results
+    here = f"{count or 'no'} earlier result{'' if count == 1 else 's'}"
+    if baseline.elsewhere:
+        here += f" on machines of this class ({baseline.elsewhere:,} on others)"
+    return f"{here}, and {FEWEST_RESULTS} are needed to hold one against"
 
 
 def _unfit(requirement: Requirement, actual: Scalar) -> str | None:

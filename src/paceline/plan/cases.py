@@ -67,6 +67,7 @@ class CaseBuilder:
             "requirements": tuple(_requirements(entry)),
             "repeat": entry.repeat,
             "warmup": entry.warmup,
+            "disturbed": entry.disturbed,
             "tags": draft.tags,
             "needs": draft.needs,
             "sink_data": {data.name: data.options for data in entry.sink_data},

@@ -13,7 +13,7 @@ from paceline.config.nodes import Location
 from paceline.config.paths import expand_home, in_container, mounted, normalise
 from paceline.config.templates import Atom, Template, Unset, fill, look_up, parse
 from paceline.errors import Problem, did_you_mean
-from paceline.model import Scalar, Setting, write_scalar
+from paceline.model import Scalar, Setting, one_spelling, write_scalar
 from paceline.record.repository import find_top
 
 FILE_NAMES = ("config_dir", "repo_dir", "curator_repo_dir")
@@ -206,6 +206,7 @@ class Expansion:
     def _needs(self, atom: Atom, scope: Scope, notes: Notes) -> str:
         name = self.fill(atom.inner or (), scope, notes)
         directories = scope.needs or {}
+        name = name if name in directories else one_spelling(name)
         if name in directories:
             return directories[name]
         if self.is_left_out(name):

@@ -93,7 +93,7 @@ def _replaced(value: Any, hidden: list[tuple[str, str]]) -> Any:
 def _decisive(case: Case, script_hash: str) -> dict[str, Any]:
     resources, limits = case.resources, case.limits
     return {
-        "name": case.name,
+        "name": case.declared_name,  # records of before have it in their fingerprints
         "params": dict(case.params),
         "version": case.version,
         "argv": list(case.argv),

@@ -6,13 +6,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from fnmatch import translate
+from functools import partial
 from heapq import heapify, heappop, heappush
 
 from paceline.config.rules import Cell, expand_matrix
 from paceline.config.schema import Entry
 from paceline.config.templates import parse
 from paceline.errors import Problem, SelectionError, did_you_mean
-from paceline.model import Scalar, key_case, name_case
+from paceline.model import Scalar, is_case, name_case, one_spelling
 from paceline.plan.expansion import Expansion, Notes, Scope
 
 _LISTED = 20
@@ -146,7 +147,7 @@ class _Index:
 
     def _match_glob(self, term: str) -> set[str]:
         # Brackets are those of case names, as in `entry[size=*]`; a class only if that finds nothing.
-        for fits in (_glob(term.replace("[", "[[]")), _glob(term)):
+        for fits in (partial(is_case, term), _glob(term.replace("[", "[[]")), _glob(term)):
             found = {c.name for c in self._candidates if fits(c.name) or fits(c.entry)}
             if found:
                 return found
@@ -257,7 +258,7 @@ def _draft_entry(entry: Entry, position: int, others: Mapping[str, Scalar]) -> I
     for params in cells:
         yield Draft(
             name=name_case(entry.name, params),
-            key=key_case(entry.name, params),
+            key=name_case(entry.name, params),
             entry=entry.name,
             tags=tags,
             work=entry,
@@ -313,6 +314,7 @@ class _Needs:
                 else text
             )
             self._problems += notes.problems
+            name = name if name in self._cases else one_spelling(name)
             if name in self._cases:
                 needs[self._cases[name]] = None
             elif name in self._entries:

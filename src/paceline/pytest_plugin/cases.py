@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import pytest
 
-from paceline.model import Case, Scalar, key_case
+from paceline.model import Case, Scalar, name_case
 from paceline.record.redact import Redactor
 
 LONGEST_VALUE = 200
@@ -43,7 +43,7 @@ def case_of(item: pytest.Item, redactor: Redactor) -> Case:
     if params:
         # Here, not with the rest: the names that are made of them have to stay the same.
         params, nodeid = redactor.values(params), redactor.text(nodeid)
-    return Case(name=nodeid, entry=entry, key=key_case(entry, params), params=params)
+    return Case(name=nodeid, entry=entry, key=name_case(entry, params), params=params)
 
 
 def params_of(item: pytest.Item) -> dict[str, Scalar]:

@@ -15,6 +15,7 @@ import pytest
 from paceline.errors import PacelineError
 from paceline.history.session_files import ci_run_url
 from paceline.history.session_info import SessionInfo
+from paceline.history.store.entries import utc
 from paceline.history.urls import find_url
 from paceline.model import Record, Status, is_finite
 from paceline.numbers import change
@@ -84,16 +85,16 @@ class Session:
         redactor = Redactor(secret_values(os.environ))
         environment = capture(cwd=self._rootpath, redactor=redactor, command_line=sys.argv)
         self._environment = environment
-        branch = environment.data.get("git", {}).get("branch")
+        git = environment.data.get("git", {})
         now = datetime.now(UTC)
         self._session = replace(
             self._session,
             name=f"pytest-{now:%Y%m%d-%H%M%S}",
             started_at=now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
             revision=environment.revision,
-            branch=branch
-            or os.environ.get("GITHUB_REF_NAME", "")
-            or os.environ.get("CI_COMMIT_REF_NAME", ""),
+            branch=git.get("branch", ""),
+            commit_time=utc(git.get("commit_time", "")),
+            merge_base=git.get("merge_base", ""),
             directory=str(self._directory),
             ci_run_url=ci_run_url(os.environ),
             tool="pytest",

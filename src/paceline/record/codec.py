@@ -130,8 +130,8 @@ KEPT_FIELDS: Mapping[type, tuple[str, ...]] = {
 }
 """Of these types files hold some fields only, in this order; what else a case has is in the plan."""
 LEFT_OUT_WHEN_DEFAULT: Mapping[type, Mapping[str, Any]] = {
-    Record: {"details": {}},
-    Check: {"reason": ""},
+    Record: {"disturbed": (), "details": {}},
+    Check: {"reason": "", "judged": True},
     Case: {"formula": 1},
 }
 _WHERE_MISSING: Mapping[type, Mapping[str, Any]] = {

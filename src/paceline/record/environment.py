@@ -99,7 +99,7 @@ def capture(
         "container": container_facts(environ),
         **_gpus(),
         "python": interpreter,
-        **_repositories(where, config_files[0].parent if config_files else None),
+        **_repositories(where, config_files[0].parent if config_files else None, environ),
         "load": _attempt(lambda: [round(value, 2) for value in os.getloadavg()]),
         "disk_free_bytes": _attempt(lambda: shutil.disk_usage(where).free),
         "capture_env": list(settings.capture_env),
@@ -111,7 +111,7 @@ def capture(
     facts = {name: fact for name, fact in facts.items() if fact not in (None, {}, [])}
     known: dict[str, Any] = redactor.values(facts)
     for name in ("git", "config_git"):  # hashes are nobody's secret, whatever letters they have
-        hashes = {key: facts.get(name, {}).get(key) for key in ("revision", "diff_sha256")}
+        hashes = {key: facts.get(name, {}).get(key) for key in ("revision", "merge_base", "diff_sha256")}
         known.get(name, {}).update({key: value for key, value in hashes.items() if value})
     lasting = {name: fact for name, fact in known.items() if name not in MOMENTARY}
     comparable, conda = _comparable(facts), conda_explicit(environ)
@@ -300,9 +300,9 @@ def _gpus() -> dict[str, Any]:
     return facts
 
 
-def _repositories(cwd: Path, config_dir: Path | None) -> dict[str, Any]:
+def _repositories(cwd: Path, config_dir: Path | None, environ: Mapping[str, str]) -> dict[str, Any]:
     here, config_top = (find_top(_attempt(path.absolute) or Path("/")) for path in (cwd, config_dir or cwd))
-    facts = {"git": git_state(here)} if here else {}
+    facts = {"git": git_state(here, environ)} if here else {}
     if config_top and config_top != here:
-        facts["config_git"] = git_state(config_top)
+        facts["config_git"] = git_state(config_top, environ)
     return facts

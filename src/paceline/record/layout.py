@@ -68,6 +68,11 @@ def entry_path(session_dir: Path, case: Case) -> Path:
     return session_dir / entry_name(case)
 
 
+def other_environment(ident: str) -> tuple[str, str]:
+    """The files that describe a machine besides the session's own: a node of a pool, or one it was resumed from."""
+    return f"environment-{ident}.json", f"packages-{ident}.txt"
+
+
 def run_dirs(case: Case) -> tuple[str, ...]:
     """The directories of a run; scratch only for a command that is told where its directory is."""
     inside = case.results_path.startswith(f"{RUN_DIR}/")

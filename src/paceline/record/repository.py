@@ -31,6 +31,21 @@ _STARTS_NOTHING = (
         "core.pager=cat",
     ),
 )
+_CI_BRANCHES = (
+    *("GITHUB_HEAD_REF", "CI_MERGE_REQUEST_SOURCE_BRANCH_NAME", "CHANGE_BRANCH", "BITBUCKET_BRANCH"),
+    *("SYSTEM_PULLREQUEST_SOURCEBRANCH", "GITHUB_REF_NAME", "CI_COMMIT_BRANCH", "BUILDKITE_BRANCH"),
+    *("CIRCLE_BRANCH", "BUILD_SOURCEBRANCHNAME", "TRAVIS_PULL_REQUEST_BRANCH", "TRAVIS_BRANCH"),
+    *("DRONE_SOURCE_BRANCH", "DRONE_BRANCH", "BRANCH_NAME", "GIT_BRANCH"),
+)
+"""The variables by which CIs name a branch, those of a pull request before those of what it is merged into."""
+_DEFAULT_BRANCHES = (
+    "refs/remotes/origin/HEAD",
+    *(
+        f"refs/{place}/{name}"
+        for name in ("main", "master", "trunk")
+        for place in ("remotes/origin", "heads")
+    ),
+)
 # The one filter that many have in a repository's own configuration, and which starts only itself.
 _GIT_LFS = re.compile(r"git-lfs (clean|smudge)( --skip)? -- %f|git-lfs filter-process( --skip)?")
 
@@ -62,8 +77,11 @@ def ask_git(
     return answer.stdout.decode(errors="replace")
 
 
-def git_state(root: Path) -> dict[str, Any]:
-    """Revision, branch, and whether and by which changes a working tree differs from it."""
+def git_state(root: Path, environ: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """Revision, branch, where the branch left the default one, and by which changes a working tree differs from it.
+
+    A CI checks out a commit and no branch; then `environ` says which one it is of.
+    """
     plain = _without_filters(root)
     status = ask_git(root, *plain, "status", "--porcelain=v2", "--branch", "--no-renames")
     if status is None:
@@ -75,10 +93,46 @@ def git_state(root: Path) -> dict[str, Any]:
         facts["revision"] = header["oid"]
     if header.get("head", "(detached)") != "(detached)":
         facts["branch"] = header["head"]
+    elif branch := _branch_of_ci(environ or {}):
+        facts["branch"] = branch
+    if "revision" in facts:
+        facts |= _ancestry(root)
     if changes:
         diff = ask_git(root, *plain, "diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color") or ""
         facts["diff_sha256"] = hashlib.sha256("\n".join([*changes, diff]).encode()).hexdigest()
     return facts
+
+
+def _branch_of_ci(environ: Mapping[str, str]) -> str:
+    """The branch that a CI runs for: of a pull request its own, not the one that it is to be merged into."""
+    if environ.get("GITHUB_REF_TYPE") == "tag":
+        return ""
+    found = next((environ[name] for name in _CI_BRANCHES if environ.get(name)), "")
+    # A pull request of GitHub without a branch of its own is called `12/merge`.
+    return "" if re.fullmatch(r"\d+/merge", found) else found.removeprefix("origin/")
+
+
+def _ancestry(root: Path) -> dict[str, Any]:
+    """When the commit was made, the default branch, and the last commit that both have."""
+    facts: dict[str, Any] = {}
+    shown = (ask_git(root, "log", "-1", "--format=%cI", "HEAD") or "").strip()
+    if shown:
+        facts["commit_time"] = shown
+    listed = ask_git(root, "for-each-ref", "--format=%(refname) %(symref)", *_DEFAULT_BRANCHES) or ""
+    refs = dict(line.partition(" ")[::2] for line in listed.splitlines())
+    default = next((refs[name] or name for name in _DEFAULT_BRANCHES if name in refs), "")
+    if default:
+        facts["default_branch"] = default.removeprefix("refs/heads/").removeprefix("refs/remotes/origin/")
+        if base := (ask_git(root, "merge-base", "HEAD", default) or "").strip():
+            facts["merge_base"] = base
+    if is_shallow(root):
+        facts["shallow"] = True
+    return facts
+
+
+def is_shallow(root: Path) -> bool:
+    """Whether the clone has only the newest commits, so that what lies before them is unknown."""
+    return (ask_git(root, "rev-parse", "--is-shallow-repository") or "").strip() == "true"
 
 
 def _without_filters(root: Path) -> list[str]:

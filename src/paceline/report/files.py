@@ -116,7 +116,10 @@ class JsonWriter:
 
     def begin(self) -> bytes:
         session, ok = dump(self._report.plan.session), dump(self._report.ok)
-        return b'{\n"schema": %d,\n"session": %s,\n"ok": %s,\n"records": [' % (REPORT_SCHEMA, session, ok)
+        why = self._report.inconclusive
+        note = b'"inconclusive": %s,\n' % dump(why) if why else b""
+        head = b'{\n"schema": %d,\n"session": %s,\n"ok": %s,\n%s"records": ['
+        return head % (REPORT_SCHEMA, session, ok, note)
 
     def add(self, record: Record) -> bytes:
         separator, self._separator = self._separator, b",\n"

@@ -167,6 +167,8 @@ class LiveConsole:
             self._print(Text(line, style="red" if line.startswith("worse") else "default"))
         if report.unfinished:
             self._print(Text(f"Unfinished: {visible(report.unfinished)}", style="bold red"))
+        if report.inconclusive:
+            self._print(Text(f"Inconclusive: {visible(report.inconclusive)}", style="bold yellow"))
         self._print(Text(summary(report, elapsed_s), style="bold green" if report.ok else "bold red"))
         self._print(Text(f"Results in {visible(str(session_dir))}"))
 
@@ -244,6 +246,8 @@ def _grid(rows: Sequence[Row]) -> Grid:
         details = Text("\n".join(row.metrics))
         if row.complaints:
             details.append(("\n" if row.metrics else "") + "\n".join(row.complaints), style="red")
+        if row.notes:
+            details.append("\n" * bool(details.plain) + "\n".join(row.notes), style="yellow")
         status = Text(row.status.value.replace("_", " "), style=_style(row.status))
         grid.add_row(Text(row.case), status, Text(row.time), details)
     return grid

@@ -38,7 +38,8 @@ class MarkdownWriter:
     def begin(self) -> bytes:
         report = self._report
         lines = [f"# {'✅' if report.ok else '❌'} {escape(report.plan.session)}", "", f"{summary(report)}."]
-        lines += ["", f"**{escape(report.unfinished)}**"] if report.unfinished else []
+        notes = filter(None, (report.unfinished, report.inconclusive))
+        lines += [line for text in notes for line in ("", f"**{escape(text)}**")]
         return _text(
             [*lines, "", "| case | status | time | metrics | requirements |", "|---|---|---:|---|---|"]
         )
@@ -76,7 +77,7 @@ class MarkdownWriter:
         for finding in report.findings:
             where = f"{escape(finding.case)}, {escape(finding.metric)}"
             mark = "❌ " if finding.fails else ""
-            lines.append(f"- {mark}**{finding.verdict}**: {where}: {escape(finding.message)}")
+            lines.append(f"- {mark}**{finding.word}**: {where}: {escape(finding.message)}")
         facts = list(_environment_facts(self._directory.path))
         lines += ["", "## Environment", "", "| | |", "|---|---|"] if facts else []
         lines += [f"| {escape(name.replace('_', ' '))} | {escape(value)} |" for name, value in facts]
@@ -92,9 +93,10 @@ def _row(record: Record, case: Case) -> str:
     checks = []
     for check in record.requirements:
         unit = record.metrics[check.metric].unit if check.metric in record.metrics else None
-        mark = "✅" if check.ok else "⚠️" if check.severity == "warn" else "❌"
+        mark = "❔" if not check.judged else "✅" if check.ok else "⚠️" if check.severity == "warn" else "❌"
         checks.append(f"{mark} {escape(checked(check, tolerance_of(check, case.requirements), unit))}")
     status = f"{_SYMBOLS.get(record.status, '❌')} {record.status.value.replace('_', ' ')}"
+    status += "" if record.is_measurable else "<br>❔ not measurable"
     time = duration(record.exec_time_s) if record.exec_time_s else ""
     return (
         f"| {escape(record.case.name)} | {status} | {time} | {'<br>'.join(numbers)} | {'<br>'.join(checks)} |"
@@ -123,6 +125,22 @@ def _environment_facts(session_dir: Path) -> Iterator[tuple[str, str]]:
     yield "python", str(mapping(data.get("python")).get("version", "unknown"))
     if "revision" in git:
         yield "git", f"{git['revision']}{' with changes' if git.get('dirty') else ''}"
+    yield from _other_machines(session_dir)
+
+
+def _other_machines(session_dir: Path) -> Iterator[tuple[str, str]]:
+    """Where else records were made: on nodes of a pool, or before the session was resumed."""
+    for name in below.names(session_dir):
+        if not (name.startswith("environment-") and name.endswith(".json")):
+            continue
+        try:
+            data = codec.load(below.read(session_dir, name))
+        except (OSError, ValueError):
+            continue
+        cpu = data.get("cpu") if isinstance(data, dict) else None
+        if isinstance(cpu, dict):
+            facts = f"{cpu.get('count', '?')} × {cpu.get('model', 'unknown')}, class {data.get('class_id')}"
+            yield "another machine", f"{data.get('hostname', 'unknown')}: {facts}"
 
 
 def _fenced(lines: Sequence[str]) -> Iterator[str]:

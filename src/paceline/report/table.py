@@ -19,13 +19,14 @@ _LEAST_TELLING = "peak_memory_bytes"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One case: what it was, how it ended, its most telling numbers, and why it is not good."""
+    """One case: what it was, how it ended, its most telling numbers, why it is not good, and what is not known."""
 
     case: str
     status: Status
     time: str
     metrics: tuple[str, ...] = ()
     complaints: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +71,7 @@ def _row(record: Record) -> Row:
         time=duration(record.exec_time_s) if record.exec_time_s else "",
         metrics=tuple(measured(name, value) for name, value in key_metrics(record)),
         complaints=(*complaints(record), *(f"warning: {line}" for line in _unmet(record, "warn"))),
+        notes=marks(record),
     )
 
 
@@ -94,6 +96,14 @@ def complaints(record: Record) -> tuple[str, ...]:
     return (visible(record.reason), *unmet_ones) if record.reason else unmet_ones
 
 
+def marks(record: Record) -> tuple[str, ...]:
+    """What keeps a record's numbers from being judged, a line each."""
+    found = [f"not judged: {checked(check)}" for check in record.requirements if not check.judged]
+    if not record.is_measurable:
+        found.append(visible(f"not measurable: {record.disturbance}"))
+    return tuple(found)
+
+
 def _unmet(record: Record, severity: Severity) -> Iterator[str]:
     for check in record.requirements:
         if not check.ok and check.severity == severity:
@@ -105,7 +115,7 @@ def _unmet(record: Record, severity: Severity) -> Iterator[str]:
 def finding_lines(report: Report) -> list[str]:
     """What the judges found, a line each; what fails the session first."""
     ordered = sorted(report.findings, key=lambda finding: not finding.fails)
-    lines = [visible(f"{one.verdict}: {one.case} {one.metric}: {one.message}") for one in ordered]
+    lines = [visible(f"{one.word}: {one.case} {one.metric}: {one.message}") for one in ordered]
     hidden = len(lines) - MOST_FINDINGS
     more = [f"… and {hidden:,} more findings in report.json"] if hidden > 0 else []
     return [*lines[:MOST_FINDINGS], *more]
@@ -120,7 +130,7 @@ def plain_lines(table: Table) -> Iterator[str]:
     yield header
     for row, line in zip(table.rows, lines, strict=True):
         yield line
-        yield from (f"    {complaint}" for complaint in row.complaints)
+        yield from (f"    {line}" for line in (*row.complaints, *row.notes))
     yield from table.footnotes
 
 
@@ -133,6 +143,7 @@ def summary(report: Report, elapsed_s: float | None = None) -> str:
     text = f"{', '.join(parts) or 'nothing ran'} of {count(total, 'case')}"
     if elapsed_s is not None:
         text += f" in {duration(elapsed_s)}"
+    text += f"; {count(report.unjudged, 'requirement')} not judged" if report.unjudged else ""
     worse = sum(finding.fails for finding in report.findings)
     text += f"; {count(worse, 'regression')}" if worse else ""
     return f"Interrupted: {text}" if report.interrupted else text

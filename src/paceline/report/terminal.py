@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Self, TextIO
 from paceline.model import Case, Plan, Record, Report, Status
 from paceline.numbers import seconds_text
 from paceline.report.format import cleaned, spelled_for, visible
-from paceline.report.table import complaints, finding_lines, make_table, plain_lines, summary
+from paceline.report.table import complaints, finding_lines, make_table, marks, plain_lines, summary
 
 if TYPE_CHECKING:
     from paceline.report.live import LiveConsole
@@ -180,12 +180,13 @@ def outcome(record: Record) -> str:
 
 
 def _shortfall(report: Report) -> list[str]:
-    return [f"Unfinished: {visible(report.unfinished)}"] if report.unfinished else []
+    lines = (("Unfinished", report.unfinished), ("Inconclusive", report.inconclusive))
+    return [f"{word}: {visible(text)}" for word, text in lines if text]
 
 
 def _details(record: Record, entry_dir: Path) -> list[str]:
     """What belongs under the outcome: why, warnings, the place of the logs."""
-    lines = [f"\t\t{line}" for line in complaints(record)]
+    lines = [f"\t\t{line}" for line in (*complaints(record), *marks(record))]
     lines += [f"\t\t{line}" for line in warning_lines(record)]
     return lines + [f"\t\t{line}" for line in logs_lines(record, entry_dir)]
 

@@ -17,7 +17,14 @@ from paceline.errors import PacelineError
 from paceline.model import Case, Measurement, Record, Scalar, Status, is_number
 from paceline.numbers import number
 from paceline.record.events import RUN_ENDED, RUN_STARTED, utc_now
-from paceline.run.collectors import SystemCollector, gpu_memory_warnings, make_collectors, write_samples
+from paceline.run.collectors import (
+    Collector,
+    SystemCollector,
+    gpu_memory_warnings,
+    make_collectors,
+    write_samples,
+)
+from paceline.run.conditions import Conditions, disturbances
 from paceline.run.context import Context, Stop, Tasks, Write
 from paceline.run.local.process import Command, Exit, Warden, describe_death
 from paceline.run.scheduler import Grant
@@ -97,6 +104,7 @@ class Run:
     output: ScriptOutput
     collected: Mapping[str, float]
     warnings: tuple[str, ...]
+    conditions: Conditions
     status: Status
     reason: str
 
@@ -279,8 +287,9 @@ class Attempt:
             },
         )
         metrics_before = _stamp(results_path / METRICS)
-        collectors = make_collectors(run_dir, gpu_interval_s=context.gpu_interval_s)
-        system = SystemCollector()
+        gpus = self._grant.gpus if case.resources.gpus else ()
+        collectors = make_collectors(run_dir, gpu_interval_s=context.gpu_interval_s, gpus=gpus)
+        system = SystemCollector(case.resources.cpus)
         with OutputLog(run_dir / "logs", context.redactor.stream) as log, ExitStack() as stack:
             self._log = log
             context.events.write(RUN_STARTED, case=self._case.name, label=label, run_id=run_id)
@@ -298,18 +307,15 @@ class Attempt:
         if ended.usage.wall_s >= CURVE_FROM_S:
             warnings.append(write_samples(run_dir / "resources.csv", ended.usage.samples))
         status, reason = verdict(self._case, ended, output, log.tail(1))
-        collected: dict[str, float] = {}
-        # Nothing of a command that never ran or whose figures were lost, not even zeros.
-        if ended.reason not in ("launch_error", "lost"):
-            usage = {name: getattr(ended.usage, name) for name in USAGE_METRICS}
-            collected = {"exec_time_s": round(ended.usage.wall_s, 6), **usage, **system.metrics(ended.usage)}
-            for part in collectors:
-                collected |= part.metrics()
         return Run(
             exit=ended,
             output=output,
-            collected=collected,
-            warnings=tuple(filter(None, (*warnings, *system.warnings(ended.usage)))),
+            collected=_collected(ended, system, collectors),
+            warnings=tuple(filter(None, (*warnings, *system.warnings()))),
+            conditions=replace(
+                system.conditions(ended.usage),
+                gpus=tuple(text for part in collectors for text in part.disturbances()),
+            ),
             status=status,
             reason=reason,
         )
@@ -334,6 +340,7 @@ class Attempt:
     def _combined(self, runs: Sequence[Run]) -> Record:
         """One record out of all counted runs; the last one decides the status."""
         last = runs[-1]
+        runs, disturbed, warnings = self._undisturbed(runs)
         walls_s = [run.exit.usage.wall_s for run in runs]
         record = self._context.blank_record(self._case, last.status, last.reason, self._number)
         return replace(
@@ -343,8 +350,37 @@ class Attempt:
             returncode=last.exit.returncode,
             metrics=measurements(runs),
             params=last.output.params,
-            warnings=merged_warnings(runs),
+            warnings=warnings,
+            disturbed=disturbed,
         )
+
+    def _undisturbed(self, runs: Sequence[Run]) -> tuple[Sequence[Run], tuple[str, ...], tuple[str, ...]]:
+        """The runs that count, what disturbed each of them, and the warnings of all.
+
+        Where the suite says so, disturbed runs do not count, unless there are no others.
+        """
+        wanted = self._case.disturbed
+        texts = disturbances([run.conditions for run in runs]) if wanted != "ignore" else ()
+        warnings = merged_warnings(
+            [
+                replace(run, warnings=(*run.warnings, f"the run was disturbed: {text}")) if text else run
+                for run, text in zip(runs, texts or [""] * len(runs), strict=True)
+            ]
+        )
+        kept = [run for run, text in zip(runs, texts, strict=True) if not text] if texts else []
+        if wanted != "void" or not kept or runs[-1].status is not Status.PASSED:
+            return runs, texts, warnings
+        voided = f"{len(runs) - len(kept)} of {len(runs)} runs are not counted, since they were disturbed"
+        return kept, (), (*warnings, voided)
+
+
+def _collected(ended: Exit, system: SystemCollector, others: Sequence[Collector]) -> dict[str, float]:
+    """What was measured around a run; nothing of one that never ran or whose figures were lost, not even zeros."""
+    if ended.reason in ("launch_error", "lost"):
+        return {}
+    usage = {name: getattr(ended.usage, name) for name in USAGE_METRICS}
+    collected = {"exec_time_s": round(ended.usage.wall_s, 6), **usage, **system.metrics(ended.usage)}
+    return {**collected, **{name: value for part in others for name, value in part.metrics().items()}}
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:

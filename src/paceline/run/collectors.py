@@ -7,12 +7,15 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self, TextIO
 
 from paceline.numbers import digits, percent, size
+from paceline.run.conditions import Conditions
 from paceline.run.local.process import Sample, Usage
 from paceline.run.local.tree import TICKS_PER_S, read_proc
 
@@ -26,6 +29,7 @@ COLUMNS = (
     "power_draw_w",
 )
 LIBRARY = "libnvidia-ml.so.1"
+_SLOWED = 0x8 | 0x20 | 0x40 | 0x80  # hardware, heat by software, heat by hardware, power brake
 HANG_S = 5.0  # a GPU that has fallen off its bus can block a query for good
 
 
@@ -110,10 +114,10 @@ def _find_used(nvml: Any, gpus: Sequence[str], threshold: float, found: list[str
             )
 
 
-def gpu_collectors(path: Path, interval_s: float) -> list["GpuCollector"]:
+def gpu_collectors(path: Path, interval_s: float, own: Sequence[str] = ()) -> list["GpuCollector"]:
     """One collector if there is a driver, else none."""
     nvml = _nvml.get()
-    return [] if nvml is None else [GpuCollector(path, interval_s, nvml)]
+    return [] if nvml is None else [GpuCollector(path, interval_s, nvml, own)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,8 +138,10 @@ class GpuCollector:
     All GPUs, whatever CUDA_VISIBLE_DEVICES says: a benchmark that uses one it was not given should show.
     """
 
-    def __init__(self, path: Path, interval_s: float, nvml: Any) -> None:
+    def __init__(self, path: Path, interval_s: float, nvml: Any, own: Sequence[str] = ()) -> None:
         self._path = path
+        self._own = frozenset(int(name) for name in own if name.isdecimal())
+        self._disturbances: dict[str, None] = {}
         self._interval_s = interval_s
         self._nvml = nvml
         self._ended = threading.Event()
@@ -170,6 +176,24 @@ class GpuCollector:
     def warnings(self) -> tuple[str, ...]:
         return (f"GPU statistics are incomplete: {self._warning}",) if self._warning else ()
 
+    def disturbances(self) -> tuple[str, ...]:
+        """What kept the run's own GPUs from being its alone, or from their full clock."""
+        return tuple(self._disturbances)
+
+    def _look_for_others(self, handles: list[Any]) -> None:
+        """Note who is on the run's GPUs before it could be there itself."""
+        for index in sorted(self._own & {*range(len(handles))}):
+            with suppress(self._nvml.NVMLError):
+                if users := self._nvml.nvmlDeviceGetComputeRunningProcesses(handles[index]):
+                    self._disturbances[f"GPU {index} was in use by {len(users)} other processes"] = None
+
+    def _look_for_slowdown(self, handles: list[Any]) -> None:
+        for index in sorted(self._own & {*range(len(handles))}):
+            with suppress(self._nvml.NVMLError):
+                reasons = self._nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handles[index])
+                if reasons & _SLOWED:
+                    self._disturbances[f"GPU {index} slowed down its clock"] = None
+
     def _note(self, text: str) -> None:
         self._warning = self._warning or text
 
@@ -180,6 +204,7 @@ class GpuCollector:
         try:
             with self._path.open("w", newline="") as file:
                 csv.writer(file).writerow(COLUMNS)
+                self._look_for_others(handles)
                 self._sample(handles, file)
                 while not self._ended.wait(self._interval_s):
                     self._sample(handles, file)
@@ -199,6 +224,7 @@ class GpuCollector:
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         readings = [self._read(index, handle) for index, handle in enumerate(handles)]
         self._count(readings)
+        self._look_for_slowdown(handles)
         writer = csv.writer(file)
         for reading in readings:
             # A value a GPU does not tell is an empty cell.
@@ -247,8 +273,6 @@ __all__ = ["Collector", "GpuCollector", "SystemCollector", "make_collectors", "w
 
 PRESSURES = ("cpu", "io", "memory")
 MEASURABLE_S = 0.1  # the kernel counts a core's busy time in steps of 10 ms
-JUDGEABLE_S = 0.5
-DISTURBING_CORES = 0.25
 DISTURBING_LOAD = 0.5  # a CPU
 LOAD_MEMORY_S = 180.0  # after three minutes, 5 % of a load is left in the one-minute average
 
@@ -262,11 +286,14 @@ class Collector(Protocol):
     def __exit__(self, *_: object) -> None: ...
     def metrics(self) -> Mapping[str, float]: ...
     def warnings(self) -> tuple[str, ...]: ...
+    def disturbances(self) -> tuple[str, ...]: ...
 
 
-def make_collectors(run_dir: Path, *, gpu_interval_s: float | None) -> list[Collector]:
-    """Those that this machine has a use for; no interval, no GPU statistics."""
-    return [*gpu_collectors(run_dir / "gpustats.csv", gpu_interval_s)] if gpu_interval_s else []
+def make_collectors(
+    run_dir: Path, *, gpu_interval_s: float | None, gpus: Sequence[str] = ()
+) -> list[Collector]:
+    """Those that this machine has a use for; no interval, no GPU statistics. `gpus` are those that the run has."""
+    return [*gpu_collectors(run_dir / "gpustats.csv", gpu_interval_s, gpus)] if gpu_interval_s else []
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -275,26 +302,43 @@ class _Snapshot:
 
     at: float
     busy_s: float | None
+    stolen_s: float
     own_cpu_s: float
+    throttled: int
     pressure_us: Mapping[str, int]
 
 
 def _snapshot() -> _Snapshot:
+    busy_s, stolen_s = _busy_s()
     return _Snapshot(
         at=time.monotonic(),
-        busy_s=_busy_s(),
+        busy_s=busy_s,
+        stolen_s=stolen_s,
         own_cpu_s=time.process_time(),
+        throttled=_throttled(),
         pressure_us={name: total for name in PRESSURES if (total := _pressure_us(name)) is not None},
     )
 
 
-def _busy_s() -> float | None:
-    """CPU time spent by all processes since boot, with what other machines on the same host stole from us."""
+def _throttled() -> int:
+    """How often a core has slowed down for its heat since boot, as far as that is counted."""
+    return sum(int(text) for path in _throttle_counts() if (text := read_proc(path).strip()).isdigit())
+
+
+@cache
+def _throttle_counts() -> tuple[str, ...]:
+    return tuple(
+        map(str, Path("/sys/devices/system/cpu").glob("cpu[0-9]*/thermal_throttle/core_throttle_count"))
+    )
+
+
+def _busy_s() -> tuple[float | None, float]:
+    """CPU time spent by all processes since boot, with what other machines on the same host stole, and that alone."""
     fields = read_proc("/proc/stat").partition(b"\n")[0].split()
     if len(fields) < 9 or fields[0] != b"cpu":
-        return None
+        return None, 0.0
     user, nice, system, _idle, _iowait, irq, softirq, steal = (int(field) for field in fields[1:9])
-    return (user + nice + system + irq + softirq + steal) / TICKS_PER_S
+    return (user + nice + system + irq + softirq + steal) / TICKS_PER_S, steal / TICKS_PER_S
 
 
 def _pressure_us(name: str) -> int | None:
@@ -304,11 +348,18 @@ def _pressure_us(name: str) -> int | None:
 
 
 class SystemCollector:
-    """Load, pressure, and what other processes used meanwhile: whether a run was disturbed."""
+    """Load, pressure, and what other processes used meanwhile: whether a run was disturbed.
+
+    `cpus` are those that the run's case has reserved: what runs of ours beside each other use is as planned.
+    """
 
     _last_ended: ClassVar[float | None] = None
+    _running: ClassVar[list["SystemCollector"]] = []
+    _lock: ClassVar[threading.Lock] = threading.Lock()
 
-    def __init__(self) -> None:
+    def __init__(self, cpus: float = 1) -> None:
+        self._cpus = cpus
+        self._beside = 0.0
         self._load: float | None = None
         self._load_is_ours = False
 
@@ -316,12 +367,20 @@ class SystemCollector:
         ended = SystemCollector._last_ended
         self._load_is_ours = ended is not None and time.monotonic() - ended < LOAD_MEMORY_S
         self._load = _load()
+        with SystemCollector._lock:
+            running = SystemCollector._running
+            running.append(self)
+            total = sum(one._cpus for one in running)
+            for one in running:
+                one._beside = max(one._beside, total - one._cpus)
         self._before = self._after = _snapshot()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._after = _snapshot()
         SystemCollector._last_ended = self._after.at
+        with SystemCollector._lock:
+            SystemCollector._running.remove(self)
 
     def metrics(self, usage: Usage) -> Mapping[str, float]:
         """What was seen; `usage` is what the run itself used, and so no disturbance."""
@@ -338,29 +397,40 @@ class SystemCollector:
                 found[f"{name}_pressure_pct"] = round((after_us - before_us) / elapsed_s / 1e4, 3)
         return found
 
-    def warnings(self, usage: Usage) -> tuple[str, ...]:
-        """One line if the run was disturbed."""
-        signs = []
-        others = self._other_cores(usage)
-        if (
-            others is not None
-            and others > DISTURBING_CORES
-            and self._after.at - self._before.at >= JUDGEABLE_S
-        ):
-            signs.append(f"other processes used {digits(others)} CPU cores on average")
+    def warnings(self) -> tuple[str, ...]:
+        """One line if the machine was busy before; whether that disturbed the run is known from what ran beside it."""
         cpus = os.cpu_count() or 1
         # Right after a run of ours the load average tells of that run, not of others.
-        if self._load is not None and not self._load_is_ours and self._load > DISTURBING_LOAD * cpus:
-            signs.append(f"the load average was {digits(self._load)} on {cpus} CPUs before it began")
-        return (f"the run was disturbed: {'; '.join(signs)}",) if signs else ()
+        if self._load is None or self._load_is_ours or self._load <= DISTURBING_LOAD * cpus:
+            return ()
+        return (
+            f"the machine was busy before the run: a load average of {digits(self._load)} on {cpus} CPUs",
+        )
 
-    def _other_cores(self, usage: Usage) -> float | None:
+    def conditions(self, usage: Usage) -> Conditions:
+        """What else went on; `usage` is what the run itself used."""
         before, after = self._before, self._after
         elapsed_s = after.at - before.at
-        if before.busy_s is None or after.busy_s is None or elapsed_s < MEASURABLE_S:
+        pressure_us = after.pressure_us.get("memory", 0) - before.pressure_us.get("memory", 0)
+        return Conditions(
+            elapsed_s=elapsed_s,
+            others_s=max(0.0, (self._others_s(usage) or 0.0) - self._beside * elapsed_s),
+            stolen_s=after.stolen_s - before.stolen_s,
+            memory_wait_s=pressure_us / 1e6,
+            throttled=after.throttled - before.throttled,
+        )
+
+    def _others_s(self, usage: Usage) -> float | None:
+        """The CPU time of all processes but ours."""
+        before, after = self._before, self._after
+        if before.busy_s is None or after.busy_s is None:
             return None
         ours_s = usage.cpu_user_s + usage.cpu_system_s + after.own_cpu_s - before.own_cpu_s
-        return round(max(0.0, after.busy_s - before.busy_s - ours_s) / elapsed_s, 3)
+        return max(0.0, after.busy_s - before.busy_s - ours_s)
+
+    def _other_cores(self, usage: Usage) -> float | None:
+        others_s, elapsed_s = self._others_s(usage), self._after.at - self._before.at
+        return None if others_s is None or elapsed_s < MEASURABLE_S else round(others_s / elapsed_s, 3)
 
 
 def _load() -> float | None:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from paceline.errors import PacelineError
 from paceline.history.urls import check_driver, find_url, parse_target
-from paceline.judge.requirements import Baseline
+from paceline.judge.requirements import NO_BASELINE, Baseline
 from paceline.model import Finding, Plan, Record
 from paceline.record import below
 from paceline.record.codec import load
 from paceline.record.environment import Environment
+from paceline.record.layout import other_environment
 from paceline.record.repository import git_of_suite
 
 if TYPE_CHECKING:
@@ -31,8 +32,9 @@ def choose_database(asked: str | None, configured: str | None, *, enabled: bool)
 def remember(session_dir: Path, place: Path | str, url: str) -> tuple[tuple[Finding, ...], str]:
     """Record what the session's files hold, and look for changes in the series that it added to.
 
-    Hands back the findings, or why there are none and what to do. A database that is down or locked costs a session
-    nothing: its files stay, and can be imported at any time.
+    Hands back the findings and a line for the user: why there are none and what to do, or in which order they were
+    looked for. A database that is down or locked costs a session nothing: its files stay, and can be imported at any
+    time.
     """
     from paceline.history import open_store  # a quarter of a second, which no case has to wait for
     from paceline.history.session_files import read_session
@@ -41,11 +43,11 @@ def remember(session_dir: Path, place: Path | str, url: str) -> tuple[tuple[Find
     expected: tuple[type[Exception], ...] = (PacelineError, OSError, *driver_errors())
     is_recorded = False
     try:
-        session, environment, records = read_session(session_dir, str(place))
+        files = read_session(session_dir, str(place))
         with open_store(url) as store:
-            store.add(session, environment, records)
+            store.add(*files)
             is_recorded = True
-            return _findings(store, session.id, environment), ""
+            return _findings(store, files.session.id, files.environment)
     except expected as error:
         why = str(error).splitlines()[0]
         if is_recorded:
@@ -54,14 +56,18 @@ def remember(session_dir: Path, place: Path | str, url: str) -> tuple[tuple[Find
         return (), f"not recorded in the history: {why}; {later}"
 
 
-def _findings(store: "Store", session_id: str, environment: Mapping[str, Any]) -> tuple[Finding, ...]:
+def _findings(
+    store: "Store", session_id: str, environment: Mapping[str, Any]
+) -> tuple[tuple[Finding, ...], str]:
     from paceline.findings.commits import find_repository  # all that numpy costs, once the cases are done
-    from paceline.findings.detection import detect
+    from paceline.findings.detection import detect, why_in_time
     from paceline.findings.telling import session_findings
 
     root = git_of_suite(environment).get("root")
-    detect(store, find_repository(Path(root)) if root else None)
-    return session_findings(store, session_id)
+    repository = find_repository(Path(root)) if root else None
+    detect(store, repository)
+    note = why_in_time(store, repository) if repository else ""
+    return session_findings(store, session_id), note
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,20 +80,27 @@ class Levels:
     fault: str = ""
 
     def of(self, record: Record) -> Mapping[str, Baseline]:
-        """The level of each of the record's metrics that has one, on machines like its own."""
+        """The level of each of the record's metrics on machines like its own, and how many results others have."""
         if not self.known:
             return {}
-        case = record.case
-        return self.known.get((case.key, case.variant or "", case.version, self._class_of(record)), {})
+        case, own = record.case, self._class_of(record)
+        found: dict[str, Baseline] = {}
+        for (key, variant, version, class_id), levels in self.known.items():
+            if (key, variant, version) == (case.key, case.variant or "", case.version):
+                for metric, level in levels.items():
+                    known = found.get(metric, NO_BASELINE)
+                    others = known.elsewhere + (level.results if class_id != own else 0)
+                    found[metric] = (level if class_id == own else known)._replace(elsewhere=others)
+        return found
 
     def _class_of(self, record: Record) -> str:
         """The class of the machine that a record was made on; a pool's nodes have files of their own."""
         if record.environment == self.environment.id:
             return self.environment.class_id
         try:
-            data = load(below.read(self.session_dir, f"environment-{record.environment}.json"))
+            data = load(below.read(self.session_dir, other_environment(record.environment)[0]))
         except (OSError, ValueError):
-            return self.environment.class_id
+            return ""  # of an unknown machine nothing is known to be held against
         return str(data.get("class_id", "")) if isinstance(data, dict) else ""
 
 

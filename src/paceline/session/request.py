@@ -13,7 +13,8 @@ from paceline.config.load import Loaded, load
 from paceline.errors import ConfigError, SelectionError, SessionError
 from paceline.model import Plan, Report, Setting
 from paceline.plan import make_plan
-from paceline.record.layout import check_session_name
+from paceline.record import below
+from paceline.record.layout import check_session_name, safe_name
 from paceline.record.remote.address import Location, parse_location, split, working_dir
 from paceline.record.remote.session import session_names
 
@@ -133,7 +134,42 @@ def prepare(
     # Trials of an experiment are many: their logs stay with them, and what was set up for the first serves all.
     is_trial = request.setting is not None and request.setting.variant is not None
     plan = replace(plan, artifacts_dir=None) if is_trial else plan
-    return plan if request.setups else replace(plan, setups=())
+    return _as_begun(plan if request.setups else replace(plan, setups=()))
+
+
+def _as_begun(plan: Plan) -> Plan:
+    """The plan of a session that is there already: what an older version began goes on under the names it has there.
+
+    It spelled the parameters of a case in the order of the matrix.
+    """
+    names = {case.name: case.declared_name for case in plan.cases if case.declared_name != case.name}
+    names = {new: old for new, old in names.items() if below.is_dir(plan.directory, safe_name(old))}
+    if not names:
+        return plan
+    moved = {
+        f"{plan.directory}/{safe_name(new)}": f"{plan.directory}/{safe_name(old)}"
+        for new, old in names.items()
+    }
+
+    def at(text: str) -> str:
+        for new, old in moved.items():
+            text = text.replace(new, old)
+        return text
+
+    return replace(
+        plan,
+        cases=tuple(
+            replace(
+                case,
+                name=names.get(case.name, case.name),
+                needs=tuple(names.get(name, name) for name in case.needs),
+                argv=tuple(map(at, case.argv)),
+                env={name: at(value) for name, value in case.env.items()},
+                cwd=case.cwd and at(case.cwd),
+            )
+            for case in plan.cases
+        ),
+    )
 
 
 def _named_session(request: Request, loaded: Loaded) -> tuple[Location | None, str]:

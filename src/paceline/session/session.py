@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING
 from paceline.config.explain import resolved_text
 from paceline.config.load import Loaded
 from paceline.errors import PacelineError, SessionError
-from paceline.judge.requirements import judge
-from paceline.model import Case, Finding, Plan, Record, Report, Setting, Status
+from paceline.judge.requirements import judge, why_inconclusive
+from paceline.model import Case, Check, Finding, Plan, Record, Report, Setting, Status
 from paceline.plan import plan_json
 from paceline.record import below
-from paceline.record.codec import dump
+from paceline.record.codec import dump, load
 from paceline.record.directory import SessionDir, is_kept, sessions
 from paceline.record.environment import Environment, capture
 from paceline.record.events import SESSION_FINISHED, SESSION_STARTED, EventLog
 from paceline.record.files import Reserve
-from paceline.record.layout import EVENTS
+from paceline.record.layout import EVENTS, other_environment, safe_name
 from paceline.record.lock import clear_stale, stale_run_ids
 from paceline.record.masking import mask_finding, mask_plan
 from paceline.record.packages import CONDA, PACKAGES
@@ -69,15 +69,15 @@ def run(request: Request, listener: Listener) -> Report:
 
 def divide(plan: Plan, others: "Sequence[SuiteExecutor]", request: Request) -> list[Part]:
     """The executors that a plan's cases run on, in their order, each with its own cases."""
-    theirs = {case.name for executor in others for case in executor.cases}
-    own = [*plan.setups, *(case for case in plan.cases if case.name not in theirs)]
+    theirs = {case.key for executor in others for case in executor.cases}
+    own = [*plan.setups, *(case for case in plan.cases if case.key not in theirs)]
     parts: list[Part] = []
     if own:
         count = len(own) - len(plan.setups)
         parts.append((make_executor(plan, request.on, jobs=request.jobs, cases=count), own))
     for executor in others:
-        names = {case.name for case in executor.cases}
-        executor.cases = [case for case in plan.cases if case.name in names]
+        keys = {case.key for case in executor.cases}
+        executor.cases = [case for case in plan.cases if case.key in keys]
         if executor.cases:
             parts.append((executor, executor.cases))
     return parts
@@ -134,6 +134,8 @@ class Session:
         self._counts: Counter[Status] = Counter()
         self._ended: dict[tuple[str, str], Status] = {}
         """How the cases of the plan that have a record ended, by kind and name."""
+        self._relative: dict[tuple[str, str], tuple[Check, ...]] = {}
+        """Their requirements that are relative to the history, checked."""
         self._fault = ""
         """Why no further case should begin: the disk is full, or the session was taken over."""
 
@@ -178,11 +180,25 @@ class Session:
         try:
             if self._plan.artifacts_dir is not None:
                 self._plan.artifacts_dir.mkdir(parents=True, exist_ok=True)
+            self._keep_former_environment(environment.id)
             for name, data in files.items():
                 below.write(path, name, data)
         except OSError as error:
             why = f"{error.filename or path}: {error.strerror or error}"
             raise SessionError(f"cannot write the session's files: {why}") from error
+
+    def _keep_former_environment(self, ident: str) -> None:
+        """Keep what describes the machine of the records so far, if this one is another or has changed since."""
+        path = self._directory.path
+        try:
+            found = load(below.read(path, "environment.json"))
+            listed = below.read(path, PACKAGES)
+        except (OSError, ValueError):
+            return
+        former = found.get("id") if isinstance(found, dict) else None
+        if isinstance(former, str) and former != ident and safe_name(former) == former:
+            for name, data in zip(other_environment(former), (dump(found, pretty=True), listed), strict=True):
+                below.write(path, name, data)
 
     def run(self, parts: Sequence[Part]) -> Report:
         """Run what has not finished before, and close the session."""
@@ -215,6 +231,7 @@ class Session:
             record = self._directory.read_record(case)
             if record is not None and is_kept(record, case, rerun_failed=self._request.rerun_failed):
                 self._ended[case.kind, case.name] = record.status
+                self._count_checks(record)
 
     def _read_untouched(self) -> list[Record]:
         """Records of cases that this run of the session does not select; they stay in its report."""
@@ -249,6 +266,7 @@ class Session:
         case = record.case
         self._ended[case.kind, case.name] = record.status
         self._counts[record.status] += 1
+        self._count_checks(record)
         self.context.events.write(
             "case_finished",
             case=case.name,
@@ -258,6 +276,10 @@ class Session:
         )
         self._listener.case_finished(record, self._directory.entry_dir(case))
         sinks.record(record)
+
+    def _count_checks(self, record: Record) -> None:
+        relative = tuple(check for check in record.requirements if check.kind == "max_regression")
+        self._relative[record.case.kind, record.case.name] = relative
 
     def write(self, record: Record, tasks: Tasks = ()) -> Record:
         """Judge a record and put it on disk, where the case ended, so that nothing that finished can be lost.
@@ -296,12 +318,15 @@ class Session:
     def close(self, sinks: Dispatcher, untouched: Sequence[Case]) -> Report:
         """History, report, sinks, and the copy elsewhere; the report decides the exit code."""
         plan = self._plan
+        relative = [check for checks in self._relative.values() for check in checks]
         report = Report(
             plan=replace(self._masked, cases=(*self._masked.cases, *untouched)),
             records=self._directory.records((*plan.setups, *plan.cases, *untouched)),
             counts=dict(self._counts),
             interrupted=self._stop.signalled,
             unfinished=self._fault,
+            unjudged=sum(not check.judged for check in relative),
+            inconclusive=why_inconclusive(relative),
         )
         self._reserve.release()  # the report needs the room
         report = replace(report, findings=self._remember())

@@ -23,7 +23,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from paceline.errors import SessionError
-from paceline.model import Case, Finding, Plan, Record, Report, Status
+from paceline.model import Case, Finding, Plan, Record, Report, Status, is_case
 from paceline.record import below, codec
 from paceline.record.directory import SessionDir
 from paceline.record.events import utc_now
@@ -280,7 +280,7 @@ class CallFilter:
             return name in self._worse or (case is not None and case.key in self._worse)
         if one.startswith(_TAG):
             return case is not None and one.removeprefix(_TAG) in case.tags
-        return name == one or fnmatchcase(name, one) or (case is not None and case.entry == one)
+        return fnmatchcase(name, one) or is_case(one, name) or (case is not None and case.entry == one)
 
 
 @dataclass(slots=True)

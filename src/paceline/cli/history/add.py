@@ -84,7 +84,7 @@ def import_command(
                 total += store.merge_from(path)
                 continue
             for batch in read(path, format_, revision=revision, on_problem=warn):
-                total += store.add(batch.session, batch.environment, batch.records)
+                total += store.add(batch.session, batch.environment, batch.records, batch.others)
         _print_added(total, str(store.database.target), as_json=as_json, problems=problems)
     return 1 if problems else 0
 

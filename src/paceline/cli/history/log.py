@@ -102,6 +102,7 @@ def _rows(series: "Series", resets: dict[str, str]) -> Iterator[tuple[str, ...]]
     for index, point in enumerate(series.points):
         notes = [began[-1]] if series.epoch and index == 0 and began else []
         notes += [point.status.replace("_", " ")] if point.status != "passed" else []
+        notes += [f"disturbed: {visible(point.disturbed)}"] if point.disturbed else []
         source = series.points[index - 1].source_hash if index else point.source_hash
         notes += ["source changed"] if source != point.source_hash else []
         value = quantity(point.value, unit_beside(series.metric, series.unit))
@@ -132,6 +133,13 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(bars[min(7, int((value / 2 - low / 2) / span * 8))] for value in shown)
 
 
+def _point_json(point: "Point") -> dict[str, Any]:
+    told = {**point._asdict(), "samples": list(point.samples)}
+    if not point.disturbed:
+        del told["disturbed"]
+    return told
+
+
 def _series_json(series: "Series") -> dict[str, Any]:
     return {
         "case": series.case_key,
@@ -142,5 +150,5 @@ def _series_json(series: "Series") -> dict[str, Any]:
         "variant": series.variant,
         "environment_class": series.environment_class,
         "epoch": series.epoch,
-        "points": [{**point._asdict(), "samples": list(point.samples)} for point in series.points],
+        "points": [_point_json(point) for point in series.points],
     }

@@ -169,7 +169,7 @@ def _add_to_history(directory: Path, arms: Sequence[Arm], url: str) -> int:
     added = 0
     with open_store(url) as store:
         for path in find_sessions(directory / TRIALS):
-            session, environment, found = read_session(path)
+            session, environment, found, others = read_session(path)
             records = list(found)
             variant = records[0].case.variant if records else None
             packages = installed.get(variant or "", ())
@@ -177,5 +177,5 @@ def _add_to_history(directory: Path, arms: Sequence[Arm], url: str) -> int:
             described = {**environment, **({"packages": list(packages)} if packages else {})}
             meta = {**session.meta, "experiment": directory.name, "arm": variant}
             session = replace(session, kind=KIND, name=f"{directory.name}/{session.name}", meta=meta)
-            added += store.add(session, described, records).records
+            added += store.add(session, described, records, others).records
     return added

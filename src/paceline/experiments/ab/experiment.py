@@ -18,7 +18,7 @@ from paceline.experiments.ab.tally import Judged, Tally, Trial, trial_data
 from paceline.experiments.journal import Journal
 from paceline.experiments.trials import plan_trial, run_trial
 from paceline.judge.comparison import LEVEL
-from paceline.model import Plan
+from paceline.model import Plan, one_spelling
 from paceline.numbers import duration
 from paceline.report.format import visible
 
@@ -276,6 +276,7 @@ class Experiment:
             direction="higher" if one.higher else "lower",
             baseline=median(old for _, old, _ in pairs) if pairs else None,
             candidate=median(new for _, _, new in pairs) if pairs else None,
+            reason=tally.disturbance(arm, one),
         )
 
     def _missing(self, tally: Tally, judged: Sequence[Judged]) -> list[Missing]:
@@ -298,4 +299,5 @@ class Experiment:
 
 
 def _trial(entry: Mapping[str, Any]) -> Trial:
-    return Trial(arm=entry["arm"], block=entry["block"], seconds=entry["seconds"], cases=entry["cases"])
+    cases = {one_spelling(name): data for name, data in entry["cases"].items()}
+    return Trial(arm=entry["arm"], block=entry["block"], seconds=entry["seconds"], cases=cases)

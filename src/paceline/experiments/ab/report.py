@@ -1,13 +1,15 @@
 """What an A/B test found: as data, as lines for a terminal, as Markdown, and as a page that stands alone."""
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from paceline.experiments.page import CLOSE_PAGE, in_html, open_page
+from paceline.metrics import is_steady
 from paceline.model import Direction, Verdict
-from paceline.numbers import change, duration, percent
+from paceline.numbers import change, count, duration, percent
 from paceline.report.format import aligned, quantity, visible
 from paceline.report.markdown import escape
 
@@ -75,6 +77,8 @@ class ArmComparison:
     direction: Direction = "lower"
     baseline: float | None = None
     candidate: float | None = None
+    reason: str = ""
+    """Why nothing can be said, where it is not for want of blocks: one side was disturbed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +120,10 @@ class ABResult:
     @property
     def exit_code(self) -> int:
         worse = any(one.verdict == "worse" for one in self.comparisons if not one.null)
-        return 1 if worse or self.missing else 0
+        if worse or self.missing:
+            return 1
+        real = [one for one in self.comparisons if not one.null and not is_steady(one.metric, one.unit)]
+        return 2 if real and all(one.reason for one in real) else 0
 
 
 def by_effect(comparisons: Sequence[ArmComparison]) -> list[ArmComparison]:
@@ -151,7 +158,10 @@ def result_json(result: ABResult) -> dict[str, Any]:
             }
             for arm in result.arms
         },
-        "comparisons": [asdict(one) for one in by_effect(result.comparisons)],
+        "comparisons": [
+            {name: value for name, value in asdict(one).items() if name != "reason" or value}
+            for one in by_effect(result.comparisons)
+        ],
         "missing": [
             {"case": one.case, "metric": one.metric, "arm": one.arm, "why": one.reason}
             for one in result.missing
@@ -187,7 +197,7 @@ def headline(result: ABResult) -> str:
     real = [one for one in result.comparisons if not one.null]
     words = ("worse", "better", "same", "inconclusive")
     counts = [(sum(one.verdict == word for one in real), word) for word in words]
-    compared = ", ".join(f"{count} {word}" for count, word in counts if count) or "nothing compared"
+    compared = ", ".join(f"{number} {word}" for number, word in counts if number) or "nothing compared"
     return f"{compared}; {result.runs} runs in {result.blocks} blocks, {duration(result.elapsed_s)}"
 
 
@@ -220,12 +230,19 @@ def terminal_lines(result: ABResult) -> Iterator[str]:
     """What a terminal shows at the end."""
     rows = [row(one) for one in by_effect(result.comparisons)]
     yield from aligned([HEADERS, *rows])
+    yield from map(visible, reasons(result))
     for gap in result.missing:
         yield visible(f"missing: {gap.what} in {gap.arm}: {gap.reason}")
     yield from (f"note: {visible(note)}" for note in result.notes)
     if line := null_line(result):
         yield line
     yield f"{headline(result)}; {result.ended or 'not over yet'}"
+
+
+def reasons(result: ABResult) -> Iterator[str]:
+    """Why some comparisons are not judged, a line for each reason."""
+    counts = Counter(one.reason for one in result.comparisons if one.reason)
+    yield from (f"{count(number, 'comparison')} not judged: {reason}" for reason, number in counts.items())
 
 
 def markdown(result: ABResult) -> str:
@@ -246,6 +263,7 @@ def _markdown_lines(result: ABResult) -> Iterator[str]:
     for one in by_effect(result.comparisons):
         yield "| " + " | ".join(escape(text) for text in row(one)) + " |"
     yield ""
+    yield from (f"{escape(line)}.\n" for line in reasons(result))
     yield (
         f"With {percent(result.level)} confidence all intervals of an arm hold at once, at all looks. "
         f"`same`: any difference is smaller than {percent(result.margin)}."
@@ -298,6 +316,7 @@ def _page_lines(result: ABResult) -> Iterator[str]:
         cells = "".join(f"<td>{in_html(text)}</td>" for text in rest)
         yield f'<tr><td class="{one.verdict}">{in_html(first)}</td>{cells}</tr>'
     yield "</tbody></table></div>"
+    yield from (f'<p class="alarm">{in_html(line)}.</p>' for line in reasons(result))
     yield (
         f'<p class="faint">With {percent(result.level)} confidence all intervals of an arm hold at once, at all looks. '
         f"<em>same</em>: any difference is smaller than {percent(result.margin)}. Seed {result.seed}.</p>"

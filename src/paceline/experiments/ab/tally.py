@@ -1,13 +1,14 @@
 """What the arms' runs gave, and what it says so far."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 from typing import Any
 
 from paceline import metrics as known
 from paceline.experiments.ab.blocks import level_of
 from paceline.judge.comparison import Comparison, compare, judge_interval
+from paceline.metrics import is_steady
 from paceline.model import Direction, Record, Status, is_finite
 
 _DEFAULT = frozenset({"exec_time_s", "peak_memory_bytes"})
@@ -35,6 +36,7 @@ def trial_data(records: Iterable[Record]) -> dict[str, Any]:
         record.case.name: {
             "status": str(record.status),
             "reason": record.reason,
+            **({"disturbed": record.disturbance} if record.disturbance else {}),
             "metrics": {
                 name: {"samples": numbers, "unit": one.unit, "direction": one.direction}
                 for name, one in record.metrics.items()
@@ -137,6 +139,25 @@ class Tally:
                 return True
         return False
 
+    def disturbance(self, arm: str, one: Judged) -> str:
+        """What disturbed one side alone in at least half of the blocks; empty if nothing did.
+
+        What disturbs both sides of a block is the block's luck, which both share.
+        """
+        if is_steady(one.metric, one.unit):
+            return ""
+        blocks = [block for block, _, _ in self.pairs(arm, one)]
+        old, new = self._disturbed(self.baseline, one.case), self._disturbed(arm, one.case)
+        alone = [old.get(block) or new.get(block, "") for block in blocks if (block in old) != (block in new)]
+        if not alone or 2 * len(alone) < len(blocks):
+            return ""
+        return f"one side was disturbed in {len(alone)} of {len(blocks)} blocks: {alone[0]}"
+
+    def _disturbed(self, arm: str, case: str) -> dict[int, str]:
+        """The blocks in which the runs of a case in an arm were disturbed, and by what."""
+        told = ((trial.block, trial.cases.get(case, {})) for trial in self.trials if trial.arm == arm)
+        return {block: data["disturbed"] for block, data in told if data.get("disturbed")}
+
     def comparison(self, arm: str, one: Judged, looks: Sequence[int], level: float) -> Comparison | None:
         """What all looks so far say together: their intervals hold at once, so the truth lies in what they share."""
         found: Comparison | None = None
@@ -154,6 +175,8 @@ class Tally:
                 level=level,
             )
             found = _joined(found, latest, higher=one.higher, margin=self.margin)
+        if found is not None and self.disturbance(arm, one):
+            return replace(found, verdict="inconclusive")
         return found
 
     def undecided(self, arm: str, looks: Sequence[int], planned: int) -> set[str]:

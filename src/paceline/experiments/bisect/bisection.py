@@ -24,7 +24,7 @@ from paceline.experiments.bisect.search import Limits, Run, Search
 from paceline.experiments.builds.build import Builder, Built, Candidate, diff_stat
 from paceline.experiments.journal import Journal, write_report
 from paceline.experiments.trials import TrialSetting, run_trial
-from paceline.model import Case, Record, Status, is_finite
+from paceline.model import Case, Record, Status, is_finite, one_spelling
 from paceline.plan import find_results_place
 from paceline.record.codec import digest, dump
 from paceline.record.layout import safe_name
@@ -192,7 +192,7 @@ def case_of(request: Request, wanted: str) -> Case:
         cases = prepare(replace(request, only=(wanted,))).cases
     except SelectionError:
         cases = prepare(request).cases
-    exact = [case for case in cases if wanted in (case.name, case.key)]
+    exact = [case for case in cases if wanted in (case.name, case.key) or one_spelling(wanted) == case.name]
     found = exact or [case for case in cases if case.entry == wanted]
     if len(found) == 1:
         return found[0]

@@ -115,7 +115,7 @@ def _newest(
 ) -> Iterator[Suspected]:
     """A suspicion about the newest values, if tonight's is the last and the level before has no change in it."""
     since = max((one.at_time for one in known), default="")
-    points = [point for point in ordered_points(series.points, places) if point.time >= since]
+    points = [point for point in ordered_points(series, places) if point.time >= since]
     if not points or points[-1].session_id != session_id or series.direction is None:
         return
     values = [point.value for point in points]

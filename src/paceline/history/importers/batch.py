@@ -9,7 +9,7 @@ from uuid import uuid5
 
 from paceline.errors import HistoryError
 from paceline.history.session_info import NAMESPACE, SessionInfo
-from paceline.model import Case, Direction, Measurement, Record, Scalar, Status
+from paceline.model import Case, Direction, Measurement, Record, Scalar, Status, name_case
 from paceline.record import codec
 
 OnProblem = Callable[[HistoryError], None]
@@ -18,11 +18,12 @@ OnProblem = Callable[[HistoryError], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """The records of one session in one environment."""
+    """The records of one session; those made elsewhere than in its environment name one of the others."""
 
     session: SessionInfo
     environment: Mapping[str, Any]
     records: Iterable[Record]
+    others: Sequence[Mapping[str, Any]] = ()
 
 
 def make_session(
@@ -88,23 +89,15 @@ def make_case(
 ) -> Case:
     """A case as a plan would name it: `entry[a=1,b=x]`, with its parameters as data."""
     params = dict(params or {})
+    name = name_case(entry, params)
     return Case(
-        name=_named(entry, params),
+        name=name,
         entry=entry,
-        key=_named(entry, dict(sorted(params.items()))),
+        key=name,
         params=params,
         version=version,
         variant=variant,
     )
-
-
-def _named(entry: str, params: Mapping[str, Scalar]) -> str:
-    inner = ",".join(f"{name}={_written(value)}" for name, value in params.items())
-    return f"{entry}[{inner}]" if inner else entry
-
-
-def _written(value: Scalar) -> str:
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def make_record(

@@ -24,7 +24,7 @@ def batches(directory: Path, on_problem: OnProblem) -> Iterator[Batch]:
     except PacelineError as error:
         raise HistoryError(str(error)) from error
     records = _readable(files.records, on_problem)
-    yield Batch(session=files.session, environment=files.environment, records=records)
+    yield Batch(session=files.session, environment=files.environment, records=records, others=files.others)
 
 
 def _readable(records: Iterator[Record], on_problem: OnProblem) -> Iterator[Record]:

@@ -8,6 +8,7 @@ from paceline.history.session_info import NAMESPACE
 from paceline.history.store.database import Database
 from paceline.history.store.entries import clean, utc
 from paceline.history.store.names import CaseNames, read_names
+from paceline.model import one_spelling
 from paceline.record.events import utc_now
 
 Alias = tuple[str, str, str]
@@ -22,16 +23,24 @@ def add_alias(database: Database, old: str, new: str) -> None:
     if old == new or not old or not new:
         raise HistoryError(f"cannot rename {old!r} to {new!r}: give two different names")
     with database.writing():
+        old, new = _spelled(database, old), _spelled(database, new)
         aliases: dict[str, str] = dict(database.rows("SELECT old_key, new_key FROM case_alias"))
         aliases.pop(old, None)
-        if CaseNames(aliases).current(new) == CaseNames(aliases).current(old):
+        if old == new or CaseNames(aliases).current(new) == CaseNames(aliases).current(old):
             raise HistoryError(f"cannot rename {old!r} to {new!r}: the new name leads back to the old one")
         write_aliases(database, [(old, new, utc_now())])
+
+
+def _spelled(database: Database, name: str) -> str:
+    """A name as the history spells it, if it does not have one that is exactly so."""
+    found = database.rows('SELECT 1 FROM "case" WHERE key = ? LIMIT 1', (name,))
+    return name if found else one_spelling(name)
 
 
 def remove_alias(database: Database, old: str) -> bool:
     """Take a rename back; whether there was one."""
     with database.writing():
+        old = _spelled(database, old)
         found = database.rows("SELECT 1 FROM case_alias WHERE old_key = ?", (old,))
         database.rows("DELETE FROM case_alias WHERE old_key = ?", (old,))
     return bool(found)
@@ -67,7 +76,7 @@ def add_reset(database: Database, case: str, why: str, at: str | None = None) ->
             f"cannot reset {case!r} without a reason: say why its numbers changed their meaning"
         )
     with database.writing():
-        key = read_names(database).current(clean(case))
+        key = read_names(database).current(_spelled(database, clean(case)))
         ident = uuid5(NAMESPACE, f"epoch\0{key}\0{time}\0{why}").bytes
         write_resets(database, [(ident, key, time, clean(why), utc_now())])
     return time

@@ -66,6 +66,7 @@ class Entry(NamedTuple):
     reason: str | None
     setting: str
     outcome: str | None
+    disturbed: str | None
     source: tuple[str, str | None] | None
     metrics: tuple[StoredMetric, ...]
     digest: int
@@ -94,6 +95,7 @@ def to_entry(record: Record, session: SessionInfo) -> Entry:
         reason=clean(record.reason) or None,
         setting=_without_directory(setting, session.directory),
         outcome=outcome,
+        disturbed=clean(record.disturbance) or None,
         source=source,
         metrics=metrics,
         digest=_digest(told),
@@ -127,6 +129,7 @@ def to_record(entry: Entry, session: SessionInfo) -> Record:
         revision=session.revision if entry.revision is None else entry.revision,
         warnings=tuple(outcome.get("warnings", ())),
         artifacts=tuple(setting.get("artifacts", ())),
+        disturbed=tuple(outcome.get("disturbed", ())),
         details=revive(details),
     )
 
@@ -255,6 +258,7 @@ def _outcome(record: Record) -> str | None:
     facts: dict[str, Any] = {
         "timings_s": plain(record.timings_s) if record.timings_s else None,
         "warnings": list(record.warnings),
+        "disturbed": list(record.disturbed),
         "requirements": to_json(record)["requirements"] if record.requirements else (),
         "details": _details(record, lasting=False),
     }

@@ -49,8 +49,16 @@ def to_stored(environment: Mapping[str, Any]) -> StoredEnvironment:
     )
 
 
+def unknown_node(ident: str, name: str) -> StoredEnvironment:
+    """A node of a pool that nobody describes: comparable with nothing but itself."""
+    return StoredEnvironment(ident, ident, "", "", clean(name), None, ())
+
+
 def stub(ident: str, known: StoredEnvironment) -> StoredEnvironment:
-    """An environment that a record names and nobody describes: taken to be the same machine as the one beside it."""
+    """An environment that a record names and nobody describes: taken to be the same machine as the one beside it.
+
+    Sessions that older versions resumed have such records.
+    """
     return StoredEnvironment(ident, known.class_id, known.python_version, known.platform, "", None, ())
 
 

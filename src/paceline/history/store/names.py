@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from paceline.history.store.database import Database
+from paceline.model import is_case, one_spelling
 
 
 class CaseNames:
@@ -30,6 +31,11 @@ class CaseNames:
         # One case with parameters is no new name for all of them; and names would grow without end.
         return None if new is None or "[" in new else f"{new}[{params}"
 
+    def patterns(self, pattern: str) -> list[str]:
+        """A name or glob as somebody gave it, and what it leads to by renames, in the spelling of the history."""
+        spelled = one_spelling(pattern)
+        return list(dict.fromkeys([pattern, spelled, self.current(pattern), self.current(spelled)]))
+
     def all_of(self, key: str) -> list[str]:
         """Every name that the case had or has."""
         current = self.current(key)
@@ -39,6 +45,10 @@ class CaseNames:
             candidates = (old, f"{old}[{params}") if bracket else (old,)
             found.update(one for one in candidates if self.current(one) == current)
         return sorted(found)
+
+    def spellings(self, key: str) -> list[str]:
+        """Every name that a case had or has, which somebody may have given in another order."""
+        return sorted({*self.all_of(key), *self.all_of(one_spelling(key))})
 
 
 def read_names(database: Database) -> CaseNames:
@@ -65,7 +75,18 @@ def read_epochs(database: Database, names: CaseNames) -> Epochs:
     return Epochs(((key, at) for key, at in rows), names)
 
 
-def matcher(patterns: Iterable[str] | None) -> re.Pattern[str]:
-    """Names or globs as one expression; only `*` and `?` are special, since names of cases have brackets."""
-    texts = [re.escape(text).replace(r"\*", ".*").replace(r"\?", ".") for text in patterns or ("*",)]
-    return re.compile("|".join(f"(?:{text})" for text in texts), re.DOTALL)
+class Matcher:
+    """Names or globs; only `*` and `?` are special, and the parameters of a case may come in any order."""
+
+    def __init__(self, patterns: Iterable[str] | None) -> None:
+        given = list(patterns or ("*",))
+        texts = [re.escape(text).replace(r"\*", ".*").replace(r"\?", ".") for text in given]
+        self._any = re.compile("|".join(f"(?:{text})" for text in texts), re.DOTALL)
+        self._cases = [text for text in given if text.endswith("]")]
+
+    def fullmatch(self, text: str) -> bool:
+        return bool(self._any.fullmatch(text)) or any(is_case(one, text) for one in self._cases)
+
+
+def matcher(patterns: Iterable[str] | None) -> Matcher:
+    return Matcher(patterns)

@@ -15,7 +15,8 @@ from paceline.history.store.entries import utc
 from paceline.history.store.names import CaseNames, Epochs, matcher, read_epochs, read_names
 from paceline.model import Direction
 
-_RECORD = "r.id, r.session_id, r.attempt, r.environment_id, r.started_at, r.ident, r.status, r.revision, r.source_id"
+_RECORD = """r.id, r.session_id, r.attempt, r.environment_id, r.started_at, r.ident, r.status, r.revision, r.source_id,
+  r.disturbed"""
 _OF_CASE = f"SELECT {_RECORD}, NULL, NULL FROM record r WHERE r.case_id = ? AND r.started_at >= ?"
 _OF_SERIES = f"""
 SELECT {_RECORD}, m.value, m.sample_count FROM metric m JOIN record r ON r.id = m.record_id
@@ -93,11 +94,12 @@ class Reader:
         with self._database.reading():
             names = read_names(self._database)
             epochs = read_epochs(self._database, names)
-            keys = names.all_of(case)
+            keys = names.spellings(case)
             marks = ", ".join("?" * len(keys))
             select = f'SELECT id, key, variant, version FROM "case" WHERE key IN ({marks}) ORDER BY id'
             rows = [CaseRow(*row) for row in self._database.rows(select, keys)]
-            return list(self._of_metric(names.current(case), metric, rows, epochs, wanted))
+            current = names.current(rows[0].key if rows else case)
+            return list(self._of_metric(current, metric, rows, epochs, wanted))
 
     def _of_metric(
         self, key: str, metric: str, rows: Sequence[CaseRow], epochs: Epochs, wanted: Wanted
@@ -107,7 +109,7 @@ class Reader:
             last = self._repeated(ids)
             for identity, series_ids, direction in self._series_rows(ids, (metric,)):
                 records = self._all(_OF_SERIES, series_ids)
-                values = self._values((row[0], row[9], row[10]) for row in records)
+                values = self._values((row[0], *row[-2:]) for row in records)
                 values |= self._samples(values, series_ids, 0)
                 heads = self._heads(key, records, last, epochs, wanted)
                 yield from _make_series(key, told, identity, direction, values, heads)
@@ -150,7 +152,7 @@ class Reader:
     def _groups(self, cases: Iterable[str] | None, names: CaseNames) -> dict[str, list[CaseRow]]:
         patterns = None if cases is None else list(cases)
         matches = matcher(patterns).fullmatch
-        exact = {names.current(text) for text in patterns or ()}
+        exact = {one for text in patterns or () for one in names.patterns(text)}
         groups: defaultdict[str, list[CaseRow]] = defaultdict(list)
         rows = self._database.rows(
             "SELECT id, key, variant, version FROM \"case\" WHERE kind = 'entry' ORDER BY id"
@@ -205,7 +207,7 @@ class Reader:
             0 if wanted.all_epochs else len(resets),
         )
         heads: defaultdict[Part, dict[int, Row]] = defaultdict(dict)
-        for number, session, attempt, environment, time, ident, status, revision, source, _, _ in rows:
+        for number, session, attempt, environment, time, ident, status, revision, source, *rest in rows:
             if time < since or (last and attempt < last.get(session, 0)):
                 continue  # An attempt that was repeated is kept, and not drawn.
             epoch = bisect_right(resets, time) if resets else 0
@@ -215,7 +217,7 @@ class Reader:
             name, usual, session_id = sessions[session]
             heads[class_id, epoch][number] = (
                 *(usual if revision is None else revision, name, ident.hex(), time, status),
-                *(environment_id, sources[source] if source else "", session_id),
+                *(environment_id, sources[source] if source else "", session_id, rest[0] or ""),
             )
         return heads
 

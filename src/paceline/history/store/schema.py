@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from paceline.history.store.views import VIEWS, drop_view
 
-HEAD = "0003"
+HEAD = "0004"
 """The newest revision in `migrations/versions`; a database that has it needs no migration."""
 
 VERSION_TABLE = "history_version"
@@ -53,6 +53,7 @@ session = Table(
     *map(_text, ("name", "kind", "started_at", "revision", "branch", "commit_time")),
     *map(_text, ("directory", "ci_run_url", "tool")),
     Column("meta", Text),
+    _text("merge_base"),
 )
 
 environment = Table(
@@ -134,6 +135,7 @@ record = Table(
     Column("outcome", Text),
     Column("digest", BigInteger, nullable=False),
     Column("source_id", Integer),
+    Column("disturbed", Text),
     UniqueConstraint("case_id", "session_id", "attempt"),
     Index("record_of_session", "session_id"),
 )

@@ -13,12 +13,14 @@ from paceline.record.environment import without_others
 from paceline.record.redact import mask_urls
 
 _SESSION = """
-SELECT ident, name, kind, started_at, revision, branch, commit_time, directory, ci_run_url, tool, meta
+SELECT ident, name, kind, started_at, revision, branch, commit_time, directory, ci_run_url, tool, meta,
+  merge_base
 FROM session"""
 
 _RECORDS = """
 SELECT r.id, r.case_id, r.ident, c.key, c.variant, c.version, c.kind, c.name, c.entry, c.params, e.ident,
-  r.attempt, r.status, r.started_at, r.exec_time_s, r.revision, r.reason, t.data, r.outcome, o.hash, o.text, r.digest
+  r.attempt, r.status, r.started_at, r.exec_time_s, r.revision, r.reason, t.data, r.outcome, r.disturbed,
+  o.hash, o.text, r.digest
 FROM record r
 JOIN session s ON s.id = r.session_id
 JOIN "case" c ON c.id = r.case_id
@@ -55,7 +57,8 @@ def find_session(database: Database, wanted: str) -> SessionInfo | None:
 
 
 def _session_info(row: Row) -> SessionInfo:
-    ident, name, kind, started_at, revision, branch, commit_time, directory, ci_run_url, tool, meta = row
+    ident, name, kind, started_at, revision, branch, commit_time, directory, ci_run_url, tool, *rest = row
+    meta, merge_base = rest
     return SessionInfo(
         id=ident.hex(),
         name=name,
@@ -67,6 +70,7 @@ def _session_info(row: Row) -> SessionInfo:
         directory=directory,
         ci_run_url=ci_run_url,
         tool=tool,
+        merge_base=merge_base,
         meta=revive(load(meta.encode())) if meta else {},
     )
 

@@ -14,7 +14,7 @@ from paceline.history.session_info import Added, SessionInfo
 from paceline.history.store import changes
 from paceline.history.store.database import Database, Row, chunks, connect
 from paceline.history.store.entries import Entry, to_entry, to_record
-from paceline.history.store.environments import StoredEnvironment, to_stored
+from paceline.history.store.environments import StoredEnvironment, to_stored, unknown_node
 from paceline.history.store.foreign import explain
 from paceline.history.store.merge import merge_into, opened_source
 from paceline.history.store.migrate import ensure_schema
@@ -73,11 +73,20 @@ class Store:
     def close(self) -> None:
         self.database.close()
 
-    def add(self, session: SessionInfo, environment: Mapping[str, Any], records: Iterable[Record]) -> Added:
-        """Add a session's records; one that is there already stays, one that has changed since is replaced."""
-        described = to_stored(environment)
-        entries = (to_entry(record, session) for record in records)
-        return self._write(session, {described.ident: described}, entries)
+    def add(
+        self,
+        session: SessionInfo,
+        environment: Mapping[str, Any],
+        records: Iterable[Record],
+        others: Iterable[Mapping[str, Any]] = (),
+    ) -> Added:
+        """Add a session's records; one that is there already stays, one that has changed since is replaced.
+
+        A record was made in the environment that it names: the session's own, or one of the `others`.
+        """
+        described = {one.ident: one for one in map(to_stored, (environment, *others))}
+        entries = (to_entry(record, session) for record in _placed(records, described))
+        return self._write(session, described, entries)
 
     def _write(
         self, session: SessionInfo, environments: Mapping[str, StoredEnvironment], entries: Iterable[Entry]
@@ -123,13 +132,14 @@ class Store:
         return self._reader.iter_columns(cases, Wanted(judged_only=True))
 
     def cases(self, pattern: str | None = None) -> list[str]:
-        """The names that the cases with records go by, sorted."""
-        matches = matcher(None if pattern is None else [pattern]).fullmatch
+        """The names that the cases with records go by, sorted; those that a name or glob means, also a former one."""
         select = "SELECT key FROM \"case\" c WHERE kind = 'entry' AND EXISTS (SELECT 1 FROM record r WHERE r.case_id = c.id)"  # noqa: E501
         with self.database.reading():
             names = read_names(self.database)
-            keys = {names.current(key) for (key,) in self.database.rows(select)}
-        return sorted(key for key in keys if key == pattern or matches(key))
+            keys = [key for (key,) in self.database.rows(select)]
+        matches = matcher(None if pattern is None else names.patterns(pattern)).fullmatch
+        # A former name finds the case, too.
+        return sorted({current for key in keys if matches(current := names.current(key)) or matches(key)})
 
     def case_counts(self) -> list[tuple[str, int, int, str]]:
         """Each case that has records: its name, how many it has, how many metrics, and when the last began."""
@@ -155,7 +165,7 @@ FROM "case" c JOIN record r ON r.case_id = c.id WHERE c.kind = 'entry' GROUP BY 
     def metrics(self, case: str) -> list[str]:
         """The names of a case's metrics, sorted."""
         with self.database.reading():
-            keys = read_names(self.database).all_of(case)
+            keys = read_names(self.database).spellings(case)
             marks = ", ".join("?" * len(keys))
             select = f'SELECT DISTINCT d.name FROM series d JOIN "case" c ON c.id = d.case_id WHERE c.key IN ({marks})'
             return sorted(name for (name,) in self.database.rows(select, keys))
@@ -295,3 +305,11 @@ FROM "case" c JOIN record r ON r.case_id = c.id WHERE c.kind = 'entry' GROUP BY 
                 f"no session {session!r} in {self.database.target}: 'paceline history list' shows those there are"
             )
         return found
+
+
+def _placed(records: Iterable[Record], described: dict[str, StoredEnvironment]) -> Iterator[Record]:
+    """The records; a node of a pool that nobody describes is noted as a machine of its own, not as the runner's."""
+    for record in records:
+        if record.environment and record.environment not in described and "node" in record.details:
+            described[record.environment] = unknown_node(record.environment, str(record.details["node"]))
+        yield record

@@ -27,7 +27,7 @@ _FEW = 16
 
 _SESSION_FIELDS = (
     *("name", "kind", "started_at", "revision", "branch", "commit_time", "directory", "ci_run_url", "tool"),
-    "meta",
+    *("meta", "merge_base"),
 )
 
 Stored = tuple[int, int, str]
@@ -120,6 +120,8 @@ class Writer:
                 self._remove(old[0], case_id)
             metric_ids = self._metric_ids(case_id, entry, pending)
             batch.add(entry, old[0] if old else None, session_id, case_id, metric_ids)
+        if known:
+            batch.describe()
         pending.insert()
         return Added(records=batch.records, samples=batch.samples, known=known)
 
@@ -242,6 +244,7 @@ def session_values(session: SessionInfo) -> tuple[str | None, ...]:
         *map(clean, texts),
         clean(session.tool),
         json_text(session.meta) if session.meta else None,
+        clean(session.merge_base),
     )
 
 
@@ -269,7 +272,7 @@ class _Batch:
         number = number or self._pending.number(schema.record)
         numbers = (session_id, case_id, self._environment(entry.environment), self._setting(entry.setting))
         source_id = self._source(entry.source) if entry.source else None
-        told = (*entry[3:8], entry.reason, entry.outcome, entry.digest, source_id)
+        told = (*entry[3:8], entry.reason, entry.outcome, entry.digest, source_id, entry.disturbed)
         self._pending.add(schema.record, (number, entry.ident, *numbers, *told))
         self.records += 1
         metrics, samples = self._pending.of(schema.metric), self._pending.of(schema.repeated_sample)
@@ -279,6 +282,13 @@ class _Batch:
             if metric.samples:
                 places = enumerate(metric.samples)
                 samples += [(series_id, number, place, *sample) for place, sample in places]
+
+    def describe(self) -> None:
+        """Tell what is known by now of machines that records named before anybody described them."""
+        select = "SELECT 1 FROM environment WHERE ident = ? AND data IS NULL"
+        for one in self._environments.values():
+            if one.data is not None and self._database.rows(select, (one.ident,)):
+                self._write_environment(one)
 
     def _environment(self, ident: str) -> int:
         if ident not in self._environment_ids:

@@ -23,7 +23,7 @@ from paceline.record import below
 from paceline.record.codec import dump
 from paceline.record.events import RUN_ENDED, RUN_STARTED, utc_now
 from paceline.record.files import write_atomic
-from paceline.record.layout import ARTIFACTS, entry_name
+from paceline.record.layout import ARTIFACTS, entry_name, other_environment
 from paceline.run.attempt import Retries, guarded
 from paceline.run.context import Context, Stop, Tasks, Write
 from paceline.run.executor import skip_case
@@ -164,9 +164,11 @@ class RayPool:
         known, packages = self.cluster.get(self.cluster.call(slot, "environment"))
         data = redactor.values(known)
         lines = "".join(f"{redactor.text(line)}\n" for line in packages)
-        write_atomic(self._session_dir / f"environment-{data['id']}.json", dump(data, pretty=True))
-        write_atomic(self._session_dir / f"packages-{data['id']}.txt", lines.encode())
-        return str(data["id"])
+        ident = str(data["id"])
+        described, listed = other_environment(ident)
+        write_atomic(self._session_dir / described, dump(data, pretty=True))
+        write_atomic(self._session_dir / listed, lines.encode())
+        return ident
 
     def ship(self, slot: Slot, case: Case) -> dict[str, str]:
         """Make sure that the slot has the directories of a case; where those are that it got a copy of."""
@@ -309,7 +311,7 @@ class _Attempt:
                 yield from pieces
 
         left = put_down(all_pieces(), partial(context.directory.location, self._case), context.redactor)
-        packages, entry = f"packages-{slot.environment_id}.txt", entry_name(self._case)
+        packages, entry = other_environment(slot.environment_id)[1], entry_name(self._case)
         with suppress(OSError):  # a list of packages is not worth a failure
             path = context.directory.path
             below.write(
