@@ -145,8 +145,8 @@ def test_short_runs_are_looked_at_together() -> None:
 @pytest.mark.parametrize(
     ("conditions", "said"),
     [
-        (Conditions(elapsed_s=1, stolen_s=0.2), "other machines on the host took 0.20 CPU cores"),
-        (Conditions(elapsed_s=1, memory_wait_s=0.4), "something waited for memory for 40% of the time"),
+        (Conditions(elapsed_s=1, stolen_s=0.2), "other machines on the host took 0.2 CPU cores"),
+        (Conditions(elapsed_s=1, memory_wait_s=0.4), "something waited for memory for 40 % of the time"),
         (Conditions(throttled=2), "a core slowed down for its heat"),
         (Conditions(gpus=("GPU 0 slowed down its clock",)), "GPU 0 slowed down its clock"),
     ],
@@ -161,5 +161,5 @@ def test_what_runs_beside_as_planned_is_no_disturbance(idle: dict[str, bytes], c
         clock[0] += 2
     assert one.conditions(Usage(cpu_user_s=1)).disturbance() == ""
     assert other.conditions(Usage(cpu_user_s=0.2)).disturbance() == (
-        "other processes used 0.40 CPU cores on average"
+        "other processes used 0.4 CPU cores on average"
     )
