@@ -19,7 +19,7 @@ from paceline.record.events import SESSION_FINISHED, session_events
 from paceline.record.layout import EVENTS
 from paceline.record.lock import unchanged_time
 from paceline.record.redact import TAKEN_OUT, Redactor, secret_values
-from paceline.sinks.delivery import Common, Delivery, Note, wait_for
+from paceline.sinks.delivery import NO_LIMIT_S, Common, Delivery, Note, wait_for
 from paceline.sinks.outbox import (
     Outbox,
     Standing,
@@ -33,7 +33,6 @@ from paceline.sinks.specs import FOREIGN, StoredSpec, read_specs, write_spec
 
 OLDER_WAIT_S = 15.0
 """How long the end of a session takes for what earlier ones have left, if their sinks take it."""
-NO_LIMIT_S = 1e9
 _SHOW_SAID_EVERY_S = 1.0
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
