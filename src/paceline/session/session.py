@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paceline.config.explain import resolved_text
-from paceline.config.load import Loaded
+from paceline.config.load import Loaded, config_error
+from paceline.config.sinks import unset_in_sinks
 from paceline.errors import SessionError
 from paceline.judge.requirements import judge
 from paceline.model import Case, Finding, Plan, Record, Report, Setting, Status
@@ -52,6 +53,8 @@ def run(request: Request, listener: Listener) -> Report:
     while True:
         others = suite_executors(request, loaded)
         plan = prepare(request, loaded, others)
+        if unset := unset_in_sinks(loaded):
+            raise config_error(unset, loaded.files)
         parts = divide(plan, others, request)
         remove_leftovers(plan.directory.parent)
         session = Session(plan, loaded, request, listener)

@@ -130,7 +130,7 @@ class Delivery:
         return self._process is None or self._look() is not None
 
     def has_hung(self, since_s: float) -> bool:
-        """Whether the time that the session's end waits is over, its call has taken as long already, or it is silent."""
+        """Whether the session's end has waited long enough, its call has taken as long already, or it is silent."""
         is_late = monotonic() - since_s >= self._wait_s + (_MARGIN_S if self._wait_s else 0)
         busy_s = self._busy_s()
         return is_late or (self._wait_s > 0 and busy_s >= self._wait_s) or self._falls_silent(busy_s, since_s)

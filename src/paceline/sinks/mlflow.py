@@ -204,10 +204,12 @@ def _find_uri(options: MlflowOptions, context: SinkContext) -> str:
 
 def _ask_for_health(uri: str) -> None:
     """Whether a server is there at all, before MLflow's import, which takes seconds, and its own patience."""
-    if urlsplit(uri).scheme not in ("http", "https"):
+    parts = urlsplit(uri)
+    if parts.scheme not in ("http", "https"):
         return
+    address = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=f"{parts.path.rstrip('/')}/health")
     try:
-        with build_opener().open(f"{uri.rstrip('/')}/health", timeout=20):
+        with build_opener().open(address.geturl(), timeout=20):
             note_answer()
     except HTTPError as error:  # Any word is one: who may ask for what is MLflow's business.
         error.close()
@@ -215,7 +217,7 @@ def _ask_for_health(uri: str) -> None:
     except (URLError, HTTPException, OSError) as error:
         reason = getattr(error, "reason", error)
         if not isinstance(reason, SSLError):  # MLflow has its own settings for certificates.
-            raise TryLater(f"{urlsplit(uri).hostname} cannot be reached: {reason}") from None
+            raise TryLater(f"{parts.hostname} cannot be reached: {reason}") from None
     except ValueError:  # Not an address for us, and perhaps one for MLflow.
         return
 

@@ -74,6 +74,12 @@ class SlackOptions(BaseModel):
             raise ValueError("give `channel_id` for a bot, or `webhook_env` for an incoming webhook")
         return self
 
+    def secrets(self) -> dict[str, str | None]:
+        """The variables that hold what it cannot do without, each with a file that may stand in for it."""
+        if self.channel_id:
+            return {self.token_env: self.token_file}
+        return {} if self.webhook_url else {self.webhook_env or "": None}
+
 
 class EntryWishes(BaseModel):
     """An entry's `sink_data` for Slack."""
