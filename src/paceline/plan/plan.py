@@ -61,8 +61,7 @@ def make_plan(
     names = secret_names(loaded)
     built = _build(expansion, directories, names, drafts, chosen)
     problems += [problem for one in built for problem in one.notes.problems]
-    errors = [error for one in built for error in one.errors]
-    errors += unset_in_sinks(loaded)
+    errors = [*(error for one in built for error in one.errors), *unset_in_sinks(loaded)]
     cases = [one.case for one in built]
     values = all_secret_values(loaded, environ, names, cases)
     named = [draft for draft in drafts if draft.name in chosen]
