@@ -108,11 +108,12 @@ def _is_called(item: Node, name: str) -> bool:
 
 def make_sinks(loaded: "Loaded") -> Iterator[SinkSpec]:
     """The sinks of a configuration as a session opens them."""
+    known = plugins.names("sinks") if loaded.config.sinks else ()
     for i, sink in enumerate(loaded.config.sinks):
         mark = loaded.mark(("sinks", i))
         unset = loaded.unset.get(("sinks", i))
         yield SinkSpec(
-            type=sink.type,
+            type=_find_curator_sink(loaded, sink.type, known) or sink.type,
             name=sink.name,
             options=sink.options,
             required=sink.required,
@@ -124,6 +125,14 @@ def make_sinks(loaded: "Loaded") -> Iterator[SinkSpec]:
             blocked=str(unset) if unset else None,
             source=Source(file=mark.file, line=mark.line),
         )
+
+
+def _find_curator_sink(loaded: "Loaded", name: str, known: tuple[str, ...]) -> str | None:
+    """The file of a sink that we do not know and NeMo Curator's framework would, beside a configuration."""
+    if name in known or not name.isidentifier():
+        return None
+    files = (file.parent / f"runner/sinks/{name}_sink.py" for file in loaded.files)
+    return next((os.path.abspath(file) for file in files if file.is_file()), None)  # noqa: PTH100 - no links
 
 
 def unset_in_sinks(loaded: "Loaded") -> list[Problem]:
@@ -140,6 +149,8 @@ def check_sinks(loaded: "Loaded", environ: Mapping[str, str]) -> list[Problem]:
             continue
         # Either stands in for the other; where they differ, `type` was written.
         path = ("sinks", i, "name" if sink.type == sink.name else "type")
+        if _find_curator_sink(loaded, sink.type, known):
+            continue
         message = _find_missing(sink) if sink.type in known else _find_fault(sink, known)
         if message:
             problems.append(loaded.problem(path, message))

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from paceline.evals.executor import ProgressCallback
     from paceline.evals.suite import SuiteExecutor
 
+TIME = "{time}"
+"""Stands in a session's name for the time when it begins."""
+
 FollowUp = Callable[[Report, str | None, Callable[[str], None]], Report]
 """Given the report of a session that is recorded, the database and who to tell: the report as it is to be sent."""
 
@@ -63,6 +66,10 @@ class Request:
     @property
     def resumes(self) -> bool:
         return self.resume is not None or self.rerun_failed
+
+    @property
+    def is_named_by_time(self) -> bool:
+        return self.session_name is None or (not self.resumes and TIME in self.session_name)
 
     @property
     def selects(self) -> bool:
@@ -137,7 +144,7 @@ def prepare(
 
 def _named_session(request: Request) -> tuple[Location | None, str]:
     """The session that a user names, and where it lies if that is said, too: `--resume` takes a path or an address."""
-    name = request.resume or request.session_name or ""
+    name = request.resume or ("" if request.is_named_by_time else request.session_name) or ""
     if not request.resumes or (os.sep not in name and name not in (os.curdir, os.pardir)):
         return None, name
     location = parse_location(name)
@@ -148,14 +155,14 @@ def _named_session(request: Request) -> tuple[Location | None, str]:
 
 
 def _session_name(request: Request, results: Location) -> str:
-    """The newest session to resume; else a name by the time, numbered when two begin in the same second."""
+    """The newest session to resume; else a name with the time, numbered when two begin in the same second."""
     if request.resumes:
         names = session_names(results)
         if not names:
             raise SessionError(f"no session to resume in {results}: start one without --resume")
         return names[0]
     results_dir = working_dir(results)
-    name = f"nightly-run-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    name = (request.session_name or f"nightly-run-{TIME}").replace(TIME, f"{datetime.now(UTC):%Y%m%d-%H%M%S}")
     candidates = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
     try:
         return next(candidate for candidate in candidates if not (results_dir / candidate).exists())

@@ -65,7 +65,7 @@ def run(request: Request, listener: Listener) -> Report:
                 stack.enter_context(session.open())
                 return session.run(parts)
         except NameTaken:
-            if request.session_name:
+            if not request.is_named_by_time:
                 raise
             # Another machine began a session in the same second: this one gets the name of a later one.
 

@@ -17,13 +17,13 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from paceline import plugins
 from paceline.errors import PacelineError
 from paceline.model import SinkSpec
 from paceline.record import below, codec
 from paceline.record.files import Tail, lock_file
 from paceline.record.redact import Redactor, looks_secret, secret_values
 from paceline.sinks import GoOn, Sink, SinkContext, TryLater, Undeliverable, answer_listeners
+from paceline.sinks.curator import find_class
 from paceline.sinks.legacy import adapt
 from paceline.sinks.outbox import JOURNAL, Call, CallFilter, Ledger, as_call, one_line, read_plan, sink_dir
 from paceline.sinks.specs import STATE
@@ -214,7 +214,7 @@ class Sender:
         return self._guard(call.kind, lambda: self._make(call))
 
     def _build(self) -> None:
-        sink = adapt(plugins.find("sinks", self._order.spec.type), self._order.spec.options, self._context)
+        sink = adapt(find_class(self._order.spec.type), self._order.spec.options, self._context)
         if self._is_opened:
             sink.reopen(self._stored.plan)
         self._sink = sink
