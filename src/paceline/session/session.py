@@ -38,6 +38,7 @@ from paceline.run.ray.home import sweep_stale
 from paceline.run.scheduler import setup_failed, unmet_need
 from paceline.session.history import choose_database, read_levels, remember
 from paceline.session.request import Request, load_config, prepare, suite_executors
+from paceline.session.transcript import Transcript
 from paceline.sinks.dispatch import Dispatcher
 
 if TYPE_CHECKING:
@@ -57,9 +58,11 @@ def run(request: Request, listener: Listener) -> Report:
             raise config_error(unset, loaded.files)
         parts = divide(plan, others, request)
         remove_leftovers(plan.directory.parent)
-        session = Session(plan, loaded, request, listener)
+        transcript = Transcript(listener, plan.directory)
+        session = Session(plan, loaded, request, transcript)
         try:
             with ExitStack() as stack:
+                stack.callback(transcript.close)
                 for executor, _ in parts:
                     stack.enter_context(executor.open(session.context))
                 stack.enter_context(session.open())
