@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
 
 from paceline.model import Case, Plan, Record, Report
@@ -28,7 +29,7 @@ class Transcript:
         with suppress(OSError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             fd = below.open_below(self._session_dir, CONSOLE_LOG, flags)
-            file = open(fd, "w", encoding="utf-8", errors="backslashreplace")  # noqa: SIM115, PTH123 - of a descriptor; `close` closes it
+            file = TextIOWrapper(BufferedWriter(FileIO(fd, "ab")), "utf-8", errors="backslashreplace")
             self._close = file.close
             self._listeners.append(PlainConsole(file))
         for one in self._listeners:

@@ -3,12 +3,14 @@
 import os
 import signal
 from contextlib import suppress
-from pathlib import Path
+
+from paceline.record import below
 
 MARK = "PACELINE_SINK_PROCESS"
 """A variable that a sender and all it starts have; it finds what has left its process group, too."""
 
-_WORKS = frozenset({"R", "D"})
+_PROC = "/proc"
+_WORKS = frozenset({b"R", b"D"})
 _TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 _ROUNDS = 10
 
@@ -20,11 +22,11 @@ def look_at(pid: int) -> tuple[float, bool]:
     while pending:
         one = pending.pop()
         with suppress(OSError, LookupError, ValueError):
-            fields = Path(f"/proc/{one}/stat").read_text("latin-1").rpartition(")")[2].split()
+            fields = below.read(_PROC, f"{one}/stat").rpartition(b")")[2].split()
             used_s += sum(map(int, fields[11:15])) * _TICK_S
             works = works or fields[0] in _WORKS
-            for task in Path(f"/proc/{one}/task").iterdir():
-                pending += map(int, (task / "children").read_text().split())
+            for task in below.names(_PROC, f"{one}/task"):
+                pending += map(int, below.read(_PROC, f"{one}/task/{task}/children").split())
     return used_s, works
 
 
@@ -32,7 +34,7 @@ def end_marked(mark: str) -> None:
     """End all that carries a mark; a process that is ended may have started another one."""
     wanted = f"{MARK}={mark}".encode()
     for _ in range(_ROUNDS):
-        found = [int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit() and _has(one, wanted)]
+        found = [int(one) for one in below.names(_PROC) if one.isdigit() and _has(one, wanted)]
         for pid in found:
             with suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
@@ -40,8 +42,8 @@ def end_marked(mark: str) -> None:
             return
 
 
-def _has(process: Path, wanted: bytes) -> bool:
+def _has(pid: str, wanted: bytes) -> bool:
     try:
-        return wanted in (process / "environ").read_bytes().split(b"\0")
+        return wanted in below.read(_PROC, f"{pid}/environ").split(b"\0")
     except OSError:  # Gone, or somebody else's.
         return False
