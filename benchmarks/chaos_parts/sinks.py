@@ -9,8 +9,11 @@ from pathlib import Path
 
 from chaos_parts.ground import Tally, end_all, environment, run
 
-KINDS = ("down", "slow", "hanging", "closing", "garbage")
+ALL_FOUR = "hang, refuse, lie, crash"
+MANNERS = {"hangs": "hanging", "refuses": "down", "lies": "garbage"}
+KINDS = ("down", "slow", "hanging", "closing", "garbage", ALL_FOUR)
 WAIT_S = 2
+HELD_S = 10  # A sink that hangs would hold a session for 30 s; half a second is for a quiet machine.
 # The manner is what the last line on standard input says; it ends with it. What was taken for good is printed.
 SERVER = """
 import json, socket, sys, threading, time
@@ -62,6 +65,20 @@ for text in sys.stdin:
     print("ready", flush=True)
 """
 
+CRASHING = """
+import os, pathlib
+
+class Crashes:
+    def __init__(self, options, context):
+        self.context = context
+        if os.path.exists("ill"):
+            os.abort()
+    def note(self, _):
+        with open("crashes-took", "a") as file:
+            file.write(self.context.key + "\\n")
+    open = record = close = note
+"""
+
 
 class Service:
     """The server of a webhook, in a process of its own."""
@@ -94,9 +111,8 @@ class Service:
 def session_s(tally: Tally, where: Path, cases: int, name: str, *options: str) -> float:
     """The time of a whole session, all of whose records must be there."""
     started = time.perf_counter()
-    ended = run(
-        ["run", "suite.yaml", "--session-name", name, "--no-history", *options], where, environment(where)
-    )
+    words = ["run", "suite.yaml", "--session-name", name, "--no-history", *options]
+    ended = run(words, where, {**environment(where), "PYTHONPATH": str(where)})
     taken_s = time.perf_counter() - started
     tally.took(ended)
     repeat = ["sinks", "--kind", tally.what, "--rounds", str(cases)]
@@ -136,6 +152,41 @@ def one_kind(tally: Tally, where: Path, service: Service, cases: int) -> None:
         tally.fail("lost", f"{cases + 2} messages, {tally.detail}", ["sinks", "--kind", tally.what])
 
 
+def all_four(tally: Tally, where: Path, services: dict[str, Service], cases: int) -> None:
+    """One session with a sink of each kind that fails, all with the usual time to wait; then `send`, all being well."""
+    where.mkdir()
+    (where / "crashing.py").write_text(CRASHING)
+    (where / "ill").touch()
+    hooks = "".join(
+        f"  - {{name: {name}, type: webhook, url: 'http://127.0.0.1:{service.port}/'}}\n"
+        for name, service in services.items()
+    )
+    entries = "".join(f"  - {{name: c{number}, command: [sh, -c, 'sleep 0.1']}}\n" for number in range(cases))
+    head = f"results_dir: results\nsinks:\n{hooks}  - {{name: crashes, type: 'crashing:Crashes'}}\n"
+    (where / "suite.yaml").write_text(f"{head}entries:\n{entries}")
+    for name, service in services.items():
+        service.tell(MANNERS[name])
+    without_s = session_s(tally, where, cases, "without", "--sink", "none")
+    with_s = session_s(tally, where, cases, "with")
+    (where / "ill").unlink()
+    for service in services.values():
+        service.tell("well")
+    sent = run(["send", "with"], where, {**environment(where), "PYTHONPATH": str(where)})
+    taken = {name: service.taken() for name, service in services.items()}
+    taken["crashes"] = (where / "crashes-took").read_text().split()
+    tally.rounds += cases
+    tally.detail = (
+        f"{with_s:.1f} s beside {without_s:.1f} s without; `send` then delivered "
+        + ", ".join(f"{name} {len(keys)}" for name, keys in taken.items())
+        + f" of {cases + 2}"
+    )
+    repeat = ["sinks", "--kind", ALL_FOUR, "--rounds", str(cases)]
+    if sent.code != 0 or any(len({*keys}) < cases + 2 for keys in taken.values()):
+        tally.fail("lost", f"{tally.detail}; {sent.output[-1000:]}", repeat)
+    if with_s - without_s > HELD_S:
+        tally.fail("hangs", f"the sinks held the session: {tally.detail}", repeat)
+
+
 def sinks(directory: Path, rounds: int, kind: str | None) -> list[Tally]:
     """A session for each manner, beside one without sinks."""
     tallies = []
@@ -143,9 +194,13 @@ def sinks(directory: Path, rounds: int, kind: str | None) -> list[Tally]:
         tally = Tally("sinks", each, "records")
         tally.applies = ("lost", "tracebacks", "hangs")
         tallies.append(tally)
-        service = Service()
+        services = {name: Service() for name in (MANNERS if each == ALL_FOUR else ("hook",))}
         try:
-            one_kind(tally, directory / each, service, rounds)
+            if each == ALL_FOUR:
+                all_four(tally, directory / "all-four", services, rounds)
+            else:
+                one_kind(tally, directory / each, services["hook"], rounds)
         finally:
-            service.close()
+            for service in services.values():
+                service.close()
     return tallies

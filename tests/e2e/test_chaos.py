@@ -12,7 +12,7 @@ PARTS = {
     "kills": ["kills", "--kind", "jobs", "--rounds", "6"],
     "hostile": ["hostile", "--rounds", "30", "--seed", "7"],
     "disk": ["disk", "--rounds", "2"],
-    "sinks": ["sinks", "--kind", "hanging", "--rounds", "1"],
+    "sinks": ["sinks", "--kind", "hang, refuse, lie, crash", "--rounds", "1"],
     "writers": ["writers", "--kind", "sqlite", "--rounds", "30"],
 }
 

@@ -1,8 +1,12 @@
 """Command lines and files written for the frameworks we grew out of run as they are."""
 
 import json
+import re
 import textwrap
 from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
 
 from workplace import Workplace
 
@@ -193,3 +197,70 @@ def test_a_selection_that_matches_nothing_is_an_error(place: Workplace) -> None:
     done = place.run("run", "suite.yaml", "--only", "b*")
     assert done.returncode == 2 and "b*" in done.stderr
     assert not (place.path / "results").exists()
+
+
+def test_an_image_takes_the_options_of_a_run(place: Workplace) -> None:
+    """`docker run IMAGE --config X`: what the image runs, with those words after it."""
+    dockerfile = (Path(__file__).parents[2] / "docker/Dockerfile").read_text()
+    (entry_point,) = re.findall(r"^ENTRYPOINT (.*)$", dockerfile, re.MULTILINE)
+    assert json.loads(entry_point) == ["paceline"]
+    place.write("suite.yaml", "entries:\n  - {name: a, command: ['true']}\n")
+    for words in (["--config", "suite.yaml"], ["--session-name", "t", "--no-history", "--config=suite.yaml"]):
+        done = place.run(*words)
+        assert done.returncode == 0, done.stderr
+        assert "1 passed of 1 case" in done.stdout
+    assert (place.path / "results/t/a/record.json").is_file()
+    assert place.run("--no-such-option", "--config", "suite.yaml").returncode == 2
+    assert "Usage: paceline [OPTIONS] COMMAND" in place.run("--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("word", "ours"),
+    [
+        ("--entries", "--only"),
+        ("--list", "`paceline plan`"),
+        ("--reason", "`run_reason:` in a configuration"),
+    ],
+)
+def test_options_that_are_called_otherwise_here_are_named(place: Workplace, word: str, ours: str) -> None:
+    place.write("suite.yaml", "entries:\n  - {name: a, command: ['true']}\n")
+    for words in (["run", "suite.yaml", word, "a"], ["--config", "suite.yaml", word], ["plan", f"{word}=a"]):
+        done = place.run(*words)
+        assert done.returncode == 2
+        assert f"No such option: {word}; use " in done.stderr and ours in done.stderr
+    assert not (place.path / "results").exists()
+
+
+def test_a_session_name_may_hold_the_time(place: Workplace) -> None:
+    place.write("suite.yaml", "entries:\n  - {name: a, command: ['true']}\n")
+    before = datetime.now(UTC).replace(microsecond=0)
+    for _ in range(2):
+        done = place.run("run", "--matrix", "suite.yaml", "--session-name", "night-{time}-x", "--no-history")
+        assert done.returncode == 0, done.stderr
+    names = sorted(path.name for path in (place.path / "results").iterdir())
+    assert len(names) == 2
+    named = datetime.strptime(names[0], "night-%Y%m%d-%H%M%S-x").replace(tzinfo=UTC)
+    assert before <= named <= datetime.now(UTC)
+
+
+def test_what_a_session_printed_is_kept_beside_its_records(place: Workplace) -> None:
+    place.write(
+        "suite.yaml",
+        "secrets: [MY_TOKEN]\nrun_reason: why\nentries:\n"
+        '  - {name: a, command: [sh, -c, \'exit 3\', "${MY_TOKEN}", "x\\e[31my"]}\n'
+        "  - {name: logs, command: ['true']}\n",
+    )
+    words = ("run", "suite.yaml", "--session-name", "s", "--no-history")
+    done = place.run(*words, MY_TOKEN="planted-7f1a")
+    assert done.returncode == 1, done.stderr
+    log = place.path / "results/s/logs/console.log"
+    first = log.read_text()
+    kept, printed = (re.sub("cases in .*", "cases", text) for text in (first, done.stdout))
+    assert kept == printed
+    assert "❌ Run Failed" in done.stdout and "1 passed, 1 failed of 2 cases" in done.stdout
+    assert "planted" not in first and "\x1b" not in first
+    again = ("run", "suite.yaml", "--resume", "s", "--rerun-failed", "--quiet", "--no-history")
+    printed = place.run(*again, MY_TOKEN="planted-7f1a").stdout
+    added = log.read_text().removeprefix(first)
+    assert added.startswith("Started session s...") and "Running command sh" in added
+    assert "Running command sh" not in printed

@@ -143,3 +143,17 @@ def test_a_required_sink_that_fails_fails_the_session(suite: Workplace, kind: st
     assert done.returncode == 1
     assert "sink needed is required and did not get everything" in done.stdout
     assert json.loads((suite.path / "results/s/report.json").read_text())["ok"] is False
+
+
+def test_an_unset_variable_of_a_sink_fails_the_plan_and_the_run_alike(suite: Workplace) -> None:
+    sink = "{name: hook, type: webhook, url: '${NOT_SET_HERE}'%s}"
+    entry = "entries: [{name: a, script: count.py}]\n"
+    suite.write("suite.yaml", f"sinks: [{sink % ''}]\n{entry}")
+    for command in ("plan", "run"):
+        done = suite.run(command, "suite.yaml", "--session-name", "s")
+        assert done.returncode == 2, done.stdout
+        assert "suite.yaml:1: sinks[0].url: environment variable NOT_SET_HERE is not set" in done.stderr
+    assert suite.ran() == [] and not (suite.path / "results").exists()
+    assert suite.run("run", "suite.yaml", "--sink", "none", "--no-history").returncode == 0
+    suite.write("suite.yaml", f"sinks: [{sink % ', enabled: false'}]\n{entry}")
+    assert suite.run("run", "suite.yaml", "--no-history").returncode == 0

@@ -24,6 +24,11 @@ class Hangs:
     def open(self, plan): open("hangs-is-up", "w").close()
     def record(self, record): time.sleep(3600)
 
+class HangsLater(Hangs):
+    def open(self, plan):
+        from paceline.sinks import note_answer
+        note_answer()
+
 class Crashes:
     def __init__(self, options, context): pass
     def record(self, record): os.abort()
@@ -63,7 +68,7 @@ entries:
     assert sorted(told) == ["sink crashes", "sink eats", "sink hangs", "sink raises"]
     assert "record failed: ValueError: no b; 2 of 4 messages wait: paceline send s" in told["sink raises"]
     assert re.search(
-        r"(no answer for \d+ s|not done when the session ended); 3 of 4 messages wait", told["sink hangs"]
+        r"(no answer for \d+ s|no answer by the session's end); 3 of 4 messages wait", told["sink hangs"]
     )
     assert "its process was ended by SIGABRT; 3 of 4 messages wait" in told["sink crashes"]
     assert "it took more than 200 MiB of memory; 3 of 4 messages wait" in told["sink eats"]
@@ -98,7 +103,7 @@ def test_the_next_session_delivers_what_the_last_one_left(suite: Workplace) -> N
 
 def test_an_interrupt_ends_the_wait_for_sinks_and_nothing_else(suite: Workplace) -> None:
     suite.write("bad_sinks.py", BAD)
-    sink = "{type: 'bad_sinks:Hangs', name: hangs, wait_s: 600, timeout_s: 600}"
+    sink = "{type: 'bad_sinks:HangsLater', name: hangs, wait_s: 600, timeout_s: 600}"
     suite.write("suite.yaml", f"sinks: [{sink}]\nentries: [{{name: a, script: count.py}}]\n")
     session = subprocess.Popen(
         suite.command("run", "suite.yaml", "--session-name", "s", "--no-history"),

@@ -162,3 +162,21 @@ def start(place: Workplace) -> subprocess.Popen[str]:
         stdin=subprocess.DEVNULL,
         text=True,
     )
+
+
+def test_the_parent_counts_no_failure_that_was_run_again_and_passed(
+    mlflow_suite: Workplace, mlflow_server: MlflowServer
+) -> None:
+    sink = f"{{name: mlflow, tracking_uri: '{mlflow_server.uri}', experiment: again, wait_s: {PATIENCE_S}}}"
+    mlflow_suite.write(
+        "suite.yaml",
+        f"sinks: [{sink}]\nentries: [{{name: a, command: [test, -e, '{mlflow_suite.path}/good']}}]\n",
+    )
+    first = mlflow_suite.run("run", "suite.yaml", "--session-name", "s", "--no-history")
+    assert first.returncode == 1, first.stdout + first.stderr
+    mlflow_suite.write("good", "")
+    again = mlflow_suite.run("run", "suite.yaml", "--resume", "s", "--rerun-failed", "--no-history")
+    assert again.returncode == 0, again.stdout + again.stderr
+    (parent,) = mlflow_server.parents("again")
+    assert (parent.data.metrics["passed"], parent.data.metrics["failed"]) == (1, 0)
+    assert parent.info.status == "FINISHED"

@@ -91,3 +91,30 @@ def test_a_sink_of_the_command_line_names_no_file(suite: Path) -> None:
     assert (
         str(caught.value) == "command line: sinks[0].name: there is no sink 'mlflw'; did you mean 'mlflow'?"
     )
+
+
+SECRETS = {
+    "webhook, url: 'http://h/', secret_env: SIGN": "SIGN",
+    "slack, channel_id: C1": "SLACK_BOT_TOKEN",
+    "slack, webhook_env: HOOK": "HOOK",
+    "gdrive, drive_folder_id: f": "GDRIVE_SERVICE_ACCOUNT",
+    "email, host: h, username: me, from: a@b.c, to: a@b.c": "SMTP_PASSWORD",
+    "prometheus, pushgateway: 'http://h/', username: me": "PUSHGATEWAY_PASSWORD",
+    "github, check: true": "GITHUB_TOKEN",
+}
+
+
+@pytest.mark.parametrize("sink", SECRETS)
+def test_a_required_sink_without_its_secret_is_a_mistake(
+    plan: Planner, sink: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = SECRETS[sink]
+    for one in (name, f"{name}_FILE", "GOOGLE_APPLICATION_CREDENTIALS"):
+        monkeypatch.delenv(one, raising=False)
+    required = f"sinks: [{{name: {sink}, required: true}}]\n{ONE}"
+    with pytest.raises(ConfigError, match=f"set the environment variable {name}, or {name}_FILE"):
+        plan(required)
+    assert plan(f"sinks: [{{name: {sink}}}]\n{ONE}").sinks
+    (tmp_path / "secret").write_text("s")
+    assert plan(required, {f"{name}_FILE": str(tmp_path / "secret")}).sinks
+    assert plan(required, {name: "s3cr3t-value"}).sinks

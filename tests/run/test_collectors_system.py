@@ -135,7 +135,7 @@ def test_without_an_interval_gpus_are_left_alone(tmp_path: Path) -> None:
 def test_short_runs_are_looked_at_together() -> None:
     busy, calm = Conditions(elapsed_s=0.06, others_s=0.06), Conditions(elapsed_s=0.06)
     assert busy.disturbance() == "" and disturbances([busy] * 5) == ()
-    assert disturbances([busy] * 10) == ("other processes used 1.00 CPU cores on average",) * 10
+    assert disturbances([busy] * 10) == ("other processes used 1 CPU cores on average",) * 10
     assert disturbances([calm] * 10) == ()
     long = Conditions(elapsed_s=2, others_s=1)
     texts = disturbances([calm, long])

@@ -41,10 +41,11 @@ def test_zero_is_a_number_like_any_other() -> None:
     assert flags(num_gpus=2)["--num-gpus"] == "2"
 
 
-def test_defaults_are_the_machines_cpus_no_gpu_no_spilling_and_no_dashboard() -> None:
+def test_defaults_are_the_machines_cpus_no_gpu_no_spilling_and_a_dashboard_if_ray_has_one() -> None:
     found = flags()
     assert "--num-cpus" not in found and "--object-store-memory" not in found
-    assert found["--num-gpus"] == "0" and found["--include-dashboard"] == "false"
+    assert found["--num-gpus"] == "0" and "--include-dashboard" not in found
+    assert flags(dashboard=False)["--include-dashboard"] == "false"
     assert json.loads(found["--system-config"])["automatic_object_spilling_enabled"] is False
 
 
@@ -88,12 +89,15 @@ def test_the_script_is_led_to_its_cluster_and_nothing_of_the_users_is_changed(ho
     env = script_env(environ, home, PORTS, dashboard=False)
     assert env["RAY_ADDRESS"] == f"127.0.0.1:{PORTS['gcs']}"
     assert env["RAY_AUTH_MODE"] == "token" and env["RAY_AUTH_TOKEN_PATH"] == str(home.token_path)
+    assert [env[f"RAY_MAX_LIMIT_FROM_{name}"] for name in ("API_SERVER", "DATA_SOURCE")] == ["40000", "40000"]
     assert env["RAY_AUTH_TOKEN"] == "" and "RAY_API_SERVER_ADDRESS" not in env
     assert environ["RAY_ADDRESS"] == "users:1" and environ["RAY_AUTH_TOKEN"] == "users-token"
 
 
 def test_authentication_that_the_user_switched_off_stays_off(home: Home) -> None:
-    env = script_env({"RAY_AUTH_MODE": "disabled"}, home, PORTS, dashboard=True)
+    environ = {"RAY_AUTH_MODE": "disabled", "RAY_MAX_LIMIT_FROM_API_SERVER": "7"}
+    env = script_env(environ, home, PORTS, dashboard=True)
+    assert env["RAY_MAX_LIMIT_FROM_API_SERVER"] == "7"
     assert not any(name.startswith("RAY_AUTH") for name in env)
     assert env["RAY_API_SERVER_ADDRESS"] == f"http://127.0.0.1:{PORTS['dashboard']}"
 

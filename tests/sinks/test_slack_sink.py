@@ -264,6 +264,27 @@ def test_a_webhook_says_how_it_ended_once(slack: FakeSlack, tmp_path: Path) -> N
     assert "`join` requirement failed" in text and "████▁▁" in text and "<@U024BE7LH>" in text
 
 
+def test_a_webhook_shows_metrics_and_the_environment(slack: FakeSlack, tmp_path: Path) -> None:
+    options = {
+        "webhook_url": f"{slack.url}/hook/T0/B0/planted-hook-secret",
+        "default_metrics": ["exec_time_s", "none_such"],
+    }
+    sink = build(SlackSink, tmp_path, options)
+    sink.context.environment = {
+        "hostname": "bench-7 <!channel>",
+        "cpu": {"model": "Zen 9", "count": 64},
+        "memory_bytes": 64 << 30,
+        "python": {"version": "3.12.1"},
+        "git": {"revision": "0123456789abcdef", "branch": "main", "dirty": True},
+    }
+    sink.close(make_report([make_record(f"case-{number}") for number in range(40)]))
+    text = "\n".join(slack.text_of(message) for message in slack.messages.values())
+    assert "`case-0` in " in text and "exec_time_s" in text and "none_such not measured" in text
+    assert "`case-29`" in text and "`case-30`" not in text and "… and 10 more" in text
+    assert "host bench-7 &lt;!channel&gt;" in text and "CPU Zen 9 × 64" in text and "memory 64.0 GiB" in text
+    assert "Python 3.12.1" in text and "revision 0123456789ab (dirty)" in text and "branch main" in text
+
+
 def test_a_webhook_that_fails_never_shows_its_address(tmp_path: Path) -> None:
     options = {"webhook_url": "http://127.0.0.1:9/hook/planted-hook-secret"}
     with pytest.raises(TryLater) as later:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 COMPLETE_VARIABLE = "_PACELINE_COMPLETE"  # set by the shell's side of completion
 HELP_OPTIONS = ["-h", "--help"]
+CONFIG_OPTIONS = frozenset({"--config", "--matrix"})
 
 # Name → one line of help. The module of the same name holds `command`; listing them imports none.
 COMMANDS = {
@@ -61,6 +62,13 @@ class LazyGroup(click.Group):
     def __init__(self, *args: Any, listing: Mapping[str, tuple[str, str]], **options: Any) -> None:
         super().__init__(*args, **options)
         self._listing = listing
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """A command line that begins with an option and names a configuration, as an image is given it, is a run."""
+        is_run = bool(args) and args[0].startswith("-") and "run" in self._listing
+        if is_run and any(word.partition("=")[0] in CONFIG_OPTIONS for word in args):
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return [*self._listing]  # here `list` is the module of that command, once it is imported

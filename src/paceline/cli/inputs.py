@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from paceline.cli import CONFIG_OPTIONS
 from paceline.cli.completion import complete_selection, complete_sink
 from paceline.cli.output import log_once
 from paceline.errors import ConfigError, PacelineError
@@ -18,7 +19,16 @@ if TYPE_CHECKING:
 
 DEFAULT_CONFIG = "paceline.yaml"
 
-_CONFIG_OPTIONS = frozenset({"--config", "--matrix"})
+_IN_OUR_WORDS = {
+    "--entries": "--only, with names, globs or tags",
+    "--entries-exact": "--only NAME, once for each",
+    "--list": "the command `paceline plan`",
+    "--reason": "`run_reason:` in a configuration",
+    "--strict-config-check": "nothing: every configuration is checked",
+    "--viewer-url": "`viewer_url:` in a configuration",
+    "--viewer-url-template": "`viewer_url_template:` in a configuration",
+}
+"""What options of NeMo Curator's runner are called here."""
 _FILES = 4  # of the options below, those that name files
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -46,7 +56,13 @@ class SuiteCommand(click.Command):
         with_value = frozenset(name for option in options for name in option.opts)
         if ctx.resilient_parsing and args and args[-1] in with_value:
             args = args[:-1]  # a shell completes the value of this one
-        return super().parse_args(ctx, _configs_first(args, with_value))
+        try:
+            return super().parse_args(ctx, _configs_first(args, with_value))
+        except click.NoSuchOption as error:
+            ours = _IN_OUR_WORDS.get(error.option_name)
+            if ours is None:
+                raise
+            raise click.UsageError(f"No such option: {error.option_name}; use {ours}.", ctx) from None
 
 
 def _configs_first(args: Sequence[str], with_value: frozenset[str]) -> list[str]:
@@ -63,7 +79,7 @@ def _configs_first(args: Sequence[str], with_value: frozenset[str]) -> list[str]
         if word == "--":
             configs += rest
             break
-        if name in _CONFIG_OPTIONS and (equals or rest):
+        if name in CONFIG_OPTIONS and (equals or rest):
             configs.append(value if equals else rest.pop(0))
         elif word == "--resume":
             options.append(f"--resume={rest.pop(0) if rest and _names_a_session(rest[0]) else ''}")
@@ -125,7 +141,9 @@ _INPUTS: tuple[Callable[[Any], Any], ...] = (
         "s3://bucket/results.",
     ),
     click.option(
-        "--session-name", metavar="NAME", help="The session's directory. [default: nightly-run-<UTC time>]"
+        "--session-name",
+        metavar="NAME",
+        help="The session's directory; {time} in it is the UTC time. [default: nightly-run-{time}]",
     ),
     click.option(
         "--only",

@@ -273,7 +273,10 @@ class History(Section):
 class Config(Section):
     """A whole configuration."""
 
-    session_name: Name | None = Field(default=None, description="Name of the session; `--session-name` wins.")
+    session_name: Name | None = Field(
+        default=None,
+        description="Name of the session, `{time}` in it is the UTC time; `--session-name` wins.",
+    )
     results_dir: Name = Field(
         default="results",
         description="Where sessions are kept: a directory, or the URL of an object store such as "

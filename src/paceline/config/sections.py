@@ -58,7 +58,10 @@ class RayOptions(Section):
     address: str | None = Field(
         default=None, description="Use the running cluster at this address; start none."
     )
-    dashboard: bool = Field(default=False, description="Whether to start Ray's dashboard (on loopback).")
+    dashboard: bool | None = Field(
+        default=None,
+        description="Whether to start Ray's dashboard and its API (on loopback); by default where Ray can.",
+    )
     start_timeout_s: Seconds = Field(
         default=120.0, description="How long the cluster may take to come up; not part of the entry's time."
     )

@@ -3,6 +3,7 @@
 They come from `sinks:`, from the sections `mlflow:`, `wandb:` and `slack:`, and from `--sink`.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -107,11 +108,12 @@ def _is_called(item: Node, name: str) -> bool:
 
 def make_sinks(loaded: "Loaded") -> Iterator[SinkSpec]:
     """The sinks of a configuration as a session opens them."""
+    known = plugins.names("sinks") if loaded.config.sinks else ()
     for i, sink in enumerate(loaded.config.sinks):
         mark = loaded.mark(("sinks", i))
         unset = loaded.unset.get(("sinks", i))
         yield SinkSpec(
-            type=sink.type,
+            type=_find_curator_sink(loaded, sink.type, known) or sink.type,
             name=sink.name,
             options=sink.options,
             required=sink.required,
@@ -125,8 +127,21 @@ def make_sinks(loaded: "Loaded") -> Iterator[SinkSpec]:
         )
 
 
-def check_sinks(loaded: "Loaded") -> list[Problem]:
-    """Sinks that can only be typing errors, that lack packages, or whose options are wrong."""
+def _find_curator_sink(loaded: "Loaded", name: str, known: tuple[str, ...]) -> str | None:
+    """The file of a sink that we do not know and NeMo Curator's framework would, beside a configuration."""
+    if name in known or not name.isidentifier():
+        return None
+    files = (file.parent / f"runner/sinks/{name}_sink.py" for file in loaded.files)
+    return next((os.path.abspath(file) for file in files if file.is_file()), None)  # noqa: PTH100 - no links
+
+
+def unset_in_sinks(loaded: "Loaded") -> list[Problem]:
+    """The variables of sinks that are not set; a sink that is off or not chosen has none."""
+    return [loaded.problem(one.path, str(one)) for one in loaded.all_unset if one.path[0] == "sinks"]
+
+
+def check_sinks(loaded: "Loaded", environ: Mapping[str, str]) -> list[Problem]:
+    """Sinks that can only be typing errors, lack packages, have wrong options, or are required and lack secrets."""
     problems: list[Problem] = []
     known = plugins.names("sinks") if loaded.config.sinks else ()
     for i, sink in enumerate(loaded.config.sinks):
@@ -134,11 +149,13 @@ def check_sinks(loaded: "Loaded") -> list[Problem]:
             continue
         # Either stands in for the other; where they differ, `type` was written.
         path = ("sinks", i, "name" if sink.type == sink.name else "type")
+        if _find_curator_sink(loaded, sink.type, known):
+            continue
         message = _find_missing(sink) if sink.type in known else _find_fault(sink, known)
         if message:
             problems.append(loaded.problem(path, message))
         elif sink.type in known and ("sinks", i) not in loaded.unset:
-            problems += _check_options(loaded, sink, i)
+            problems += _check_options(loaded, sink, i, environ)
     return problems
 
 
@@ -152,7 +169,7 @@ def _find_missing(sink: Sink) -> str | None:
     return str(MissingExtra(f"the sink {sink.type}", needs[1]))
 
 
-def _check_options(loaded: "Loaded", sink: Sink, i: int) -> Iterator[Problem]:
+def _check_options(loaded: "Loaded", sink: Sink, i: int, environ: Mapping[str, str]) -> Iterator[Problem]:
     """What the model of one of our own sinks finds wrong; values are not quoted, for they may be secret."""
     if not plugins.is_own("sinks", sink.type):
         return
@@ -160,10 +177,20 @@ def _check_options(loaded: "Loaded", sink: Sink, i: int) -> Iterator[Problem]:
     if model is None:
         return
     try:
-        model.model_validate(sink.options)
+        options = model.model_validate(sink.options)
     except ValidationError as error:
         for one in error.errors(include_url=False, include_input=False):
             yield loaded.problem(("sinks", i, *one["loc"]), _explain(one, list(model.model_fields)))
+        return
+    needed: Mapping[str, str | None] = (
+        options.secrets() if sink.required and hasattr(model, "secrets") else {}
+    )
+    for name, file in needed.items():
+        if not environ.get(name) and not os.access(file or environ.get(f"{name}_FILE", ""), os.R_OK):
+            message = (
+                f"it is required: set the environment variable {name}, or {name}_FILE to a file that holds it"
+            )
+            yield loaded.problem(("sinks", i), message)
 
 
 def _explain(error: Any, known: list[str]) -> str:

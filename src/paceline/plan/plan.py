@@ -9,7 +9,7 @@ from typing import Any
 
 from paceline.config.load import Loaded, collector_paused, config_error
 from paceline.config.paths import normalise
-from paceline.config.sinks import check_sinks, make_sinks
+from paceline.config.sinks import check_sinks, make_sinks, unset_in_sinks
 from paceline.errors import Problem, SelectionError
 from paceline.model import Case, Plan, PoolSettings, Setting, Settings
 from paceline.plan.cases import Built, CaseBuilder
@@ -53,15 +53,15 @@ def make_plan(
     check_session_name(session)
     directories = find_directories(expansion, session, results, problems)
     drafts, found = draft_cases(expansion)
-    problems += [*found, *expansion.check_path_names(), *check_sinks(loaded), *short_secrets(loaded, environ)]
+    problems += [*found, *expansion.check_path_names(), *check_sinks(loaded, environ)]
+    problems += short_secrets(loaded, environ)
     notes: list[str] = list(loaded.warnings)
     candidates = [*drafts, *(Candidate(name=stub.name, entry=stub.entry, tags=stub.tags) for stub in stubs)]
     chosen = _choose(candidates, only, exclude, shard, notes, is_broken=bool(problems))
     names = secret_names(loaded)
     built = _build(expansion, directories, names, drafts, chosen)
     problems += [problem for one in built for problem in one.notes.problems]
-    errors = [error for one in built for error in one.errors]
-    errors += [loaded.problem(one.path, str(one)) for one in loaded.all_unset if one.path[0] == "sinks"]
+    errors = [*(error for one in built for error in one.errors), *unset_in_sinks(loaded)]
     cases = [one.case for one in built]
     values = all_secret_values(loaded, environ, names, cases)
     named = [draft for draft in drafts if draft.name in chosen]

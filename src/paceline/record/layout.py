@@ -25,11 +25,13 @@ EVALS_FILES = (WORKERS, GPU_STATS, SUMMARY, SLOTS, SLOT_REQUESTS, RESULTS_TABLE)
 DATA_SETUP = "data_setup"
 RECORD, RESULTS, OUTPUT = "record.json", "results.jsonl", "stdouterr.log"
 LOGS, ARTIFACTS, BENCHMARK_RESULTS, SCRATCH = "logs", "artifacts", "benchmark_results", "scratch"
+CONSOLE_LOG = f"{LOGS}/console.log"
+"""What a session printed."""
 RAY_CLUSTER, ATTEMPTS = "ray_cluster", "attempts"
 ENTRY_FILES = (RECORD, RESULTS, OUTPUT, "resources.csv", "gpustats.csv")
 
 MAX_NAME_BYTES = 120
-RESERVED = frozenset({*SESSION_FILES, *EVALS_FILES, DATA_SETUP})
+RESERVED = frozenset({*SESSION_FILES, *EVALS_FILES, DATA_SETUP, LOGS})
 """What no entry's directory is called, whatever the entry's name is."""
 _PLAIN_NAME = re.compile(r"[\w+=,@\[\]-][\w.+=,@\[\]-]*")
 _OTHER_CHARACTERS = re.compile(r"[^\w.+=,@\[\]-]")

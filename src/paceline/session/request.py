@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from paceline.evals.executor import ProgressCallback
     from paceline.evals.suite import SuiteExecutor
 
+TIME = "{time}"
+"""Stands in a session's name for the time when it begins."""
+
 FollowUp = Callable[[Report, str | None, Callable[[str], None]], Report]
 """Given the report of a session that is recorded, the database and who to tell: the report as it is to be sent."""
 
@@ -122,7 +125,7 @@ def prepare(
     parent, name = _named_session(request, loaded)
     plan = make_plan(
         loaded,
-        session=name or partial(_session_name, request),
+        session=name or partial(_session_name, request, loaded),
         results_dir=parent or request.results_dir,
         only=request.only,
         exclude=request.exclude,
@@ -174,7 +177,7 @@ def _as_begun(plan: Plan) -> Plan:
 
 def _named_session(request: Request, loaded: Loaded) -> tuple[Location | None, str]:
     """The session that a user names, and where it lies if that is said, too: `--resume` takes a path or an address."""
-    name = request.resume or given_name(request, loaded) or ""
+    name = request.resume or fixed_name(request, loaded)
     if not request.resumes or (os.sep not in name and name not in (os.curdir, os.pardir)):
         return None, name
     location = parse_location(name)
@@ -184,27 +187,35 @@ def _named_session(request: Request, loaded: Loaded) -> tuple[Location | None, s
     return path.parent, path.name
 
 
-def given_name(request: Request, loaded: Loaded) -> str | None:
-    """The name that the command line or else the configuration gives a session."""
+def fixed_name(request: Request, loaded: Loaded) -> str:
+    """The name that the session is given; empty if the time is in it, or if the newest one is resumed."""
+    name = _given_name(request, loaded)
+    is_whole = TIME not in name or (request.resumes and name == request.session_name)
+    return name if is_whole else ""
+
+
+def _given_name(request: Request, loaded: Loaded) -> str:
+    """By the command line, or else by the configuration."""
     configured = loaded.config.session_name
     if request.session_name or configured is None:
-        return request.session_name
+        return request.session_name or ""
     try:
-        check_session_name(configured)
+        check_session_name(configured.replace(TIME, "0"))
     except SessionError as error:
         raise ConfigError([*loaded.problems, loaded.problem(("session_name",), str(error))]) from None
     return configured
 
 
-def _session_name(request: Request, results: Location) -> str:
-    """The newest session to resume; else a name by the time, numbered when two begin in the same second."""
+def _session_name(request: Request, loaded: Loaded, results: Location) -> str:
+    """The newest session to resume; else a name with the time, numbered when two begin in the same second."""
     if request.resumes:
         names = session_names(results)
         if not names:
             raise SessionError(f"no session to resume in {results}: start one without --resume")
         return names[0]
     results_dir = working_dir(results)
-    name = f"nightly-run-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    given = _given_name(request, loaded) or f"nightly-run-{TIME}"
+    name = given.replace(TIME, f"{datetime.now(UTC):%Y%m%d-%H%M%S}")
     candidates = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
     try:
         return next(candidate for candidate in candidates if not (results_dir / candidate).exists())

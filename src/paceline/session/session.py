@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from paceline.config.explain import resolved_text
-from paceline.config.load import Loaded
+from paceline.config.load import Loaded, config_error
+from paceline.config.sinks import unset_in_sinks
 from paceline.errors import PacelineError, SessionError
 from paceline.judge.requirements import judge, why_inconclusive
 from paceline.model import Case, Check, Finding, Plan, Record, Report, Setting, Status
@@ -36,7 +37,8 @@ from paceline.run.local.tree import sweep
 from paceline.run.ray.home import sweep_stale
 from paceline.run.scheduler import setup_failed, unmet_need
 from paceline.session.history import choose_database, read_levels, remember
-from paceline.session.request import Request, given_name, load_config, prepare, suite_executors
+from paceline.session.request import Request, fixed_name, load_config, prepare, suite_executors
+from paceline.session.transcript import Transcript
 from paceline.sinks.dispatch import Dispatcher
 
 if TYPE_CHECKING:
@@ -52,17 +54,21 @@ def run(request: Request, listener: Listener) -> Report:
     while True:
         others = suite_executors(request, loaded)
         plan = prepare(request, loaded, others)
+        if unset := unset_in_sinks(loaded):
+            raise config_error(unset, loaded.files)
         parts = divide(plan, others, request)
         remove_leftovers(plan.directory.parent)
-        session = Session(plan, loaded, request, listener)
+        transcript = Transcript(listener, plan.directory)
+        session = Session(plan, loaded, request, transcript)
         try:
             with ExitStack() as stack:
+                stack.callback(transcript.close)
                 for executor, _ in parts:
                     stack.enter_context(executor.open(session.context))
                 stack.enter_context(session.open())
                 return session.run(parts)
         except NameTaken:
-            if given_name(request, loaded):
+            if fixed_name(request, loaded):
                 raise
             # Another machine began a session in the same second: this one gets the name of a later one.
 

@@ -56,6 +56,16 @@ class GoOn(TryLater):
         super().__init__(why, after_s=0.0)
 
 
+answer_listeners: list[Callable[[], None]] = []
+"""Called by `note_answer`; a sink's process has one."""
+
+
+def note_answer() -> None:
+    """A service has answered, whatever it said: the end of a session waits for it, no longer for a first word only."""
+    for listener in answer_listeners:
+        listener()
+
+
 def _say_nothing(text: str) -> None:
     """Nobody listens."""
 

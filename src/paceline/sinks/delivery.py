@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 from time import monotonic, sleep, time
 
 from paceline.errors import SessionError
@@ -15,6 +16,7 @@ from paceline.numbers import number
 from paceline.plugins import boot_code, python_command
 from paceline.record import below
 from paceline.record.files import Tail
+from paceline.sinks import processes
 from paceline.sinks.outbox import Ledger, one_line, sink_dir
 from paceline.sinks.sender import BUSY, BUSY_SINCE, ENDS, OFF, ORDER, Order, open_output
 from paceline.sinks.specs import FOREIGN, StoredSpec
@@ -25,6 +27,11 @@ MOST_STARTS = 3
 """How often a session starts the sender of a sink; one that hangs or crashes that often waits for `paceline send`."""
 _RESTART_AFTER_S = 5.0
 _LOOK_EVERY_S = 0.02
+SILENCE_S = 0.5
+"""How long the end of a session bears a sink that has answered nothing yet and only waits."""
+NO_LIMIT_S = 1e9
+"""To wait so long is to be patient in all: nobody's session waits."""
+_WORK_S = 0.02  # Of CPU time in that silence; less may be a clock that ticks.
 _MARGIN_S = 2.0  # What a sender that keeps to its time takes to say why it gives up.
 _BOOT = boot_code("paceline.sinks.sender:start")
 
@@ -58,6 +65,9 @@ class Delivery:
         self._starts = 0
         self._start_from_s = 0.0
         self._is_off = self._is_ending = self._is_end_noted = False
+        self._has_answered = self._is_silent = False
+        self._used_s = self._silent_from_s = 0.0
+        self._mark = token_hex(8)
 
     def start(self) -> None:
         """Start a sender, unless too many have come to nothing."""
@@ -74,6 +84,7 @@ class Delivery:
             secrets=self._common.secrets,
             wait_s=self._wait_s,
             is_beside_run=not self._is_ending,
+            is_patient=self._wait_s >= NO_LIMIT_S,
             sys_path=[entry or str(Path.cwd()) for entry in sys.path],
             cwd=self._stored.cwd,
             artifacts_dir=self._stored.artifacts_dir,
@@ -92,6 +103,7 @@ class Delivery:
                     stdout=output,
                     stderr=output,
                     pass_fds=[order_fd],
+                    env={**os.environ, processes.MARK: self._mark},
                     start_new_session=True,
                 )
         finally:
@@ -107,9 +119,9 @@ class Delivery:
             self.start()
 
     def finish(self) -> None:
-        """The journal is complete: let the sender deliver the rest and go."""
+        """The journal is complete: let the sender deliver the rest and go. One that has failed is not tried again."""
         self._is_ending = True
-        if self._look() is not None or self._process is None:
+        if self._process is None:
             self.start()
         self._let_go()
 
@@ -119,9 +131,23 @@ class Delivery:
         return self._process is None or self._look() is not None
 
     def has_hung(self, since_s: float) -> bool:
-        """Whether the time is over that the session's end waits, or its call has taken as long already."""
+        """Whether the session's end has waited long enough, its call has taken as long already, or it is silent."""
         is_late = monotonic() - since_s >= self._wait_s + (_MARGIN_S if self._wait_s else 0)
-        return is_late or (self._wait_s > 0 and self._busy_s() >= self._wait_s)
+        busy_s = self._busy_s()
+        return is_late or (self._wait_s > 0 and busy_s >= self._wait_s) or self._falls_silent(busy_s, since_s)
+
+    def _falls_silent(self, busy_s: float, since_s: float) -> bool:
+        """Whether it is in a call, no service has answered it in this session, and its processes only wait.
+
+        Starting, importing and computing are work; a request without an answer is not.
+        """
+        if self._wait_s >= NO_LIMIT_S or self._has_answered or self._process is None:
+            return False
+        used_s, works = processes.look_at(self._process.pid)
+        if not busy_s or works or used_s - self._used_s >= _WORK_S or self._silent_from_s < since_s:
+            self._used_s, self._silent_from_s = used_s, monotonic()
+        self._is_silent = monotonic() - self._silent_from_s >= SILENCE_S
+        return self._is_silent
 
     def end(self) -> None:
         """End a sender that does not end by itself."""
@@ -131,14 +157,17 @@ class Delivery:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        processes.end_marked(self._mark)
         self._is_end_noted = True
         self._let_go()
-        why = f"no answer for {busy_s:.0f} s" if busy_s >= 1 else "not done when the session ended"
-        self._note_fault(why, stuck=busy_s >= self._wait_s > 0)
+        ended = "no answer by the session's end" if self._is_silent else "not done when the session ended"
+        why = f"no answer for {busy_s:.0f} s" if busy_s >= 1 else ended
+        self._note_fault(why, stuck=self._is_silent or busy_s >= self._wait_s > 0)
 
     def show_said(self) -> None:
-        """Pass on what the sink has to say, such as links."""
+        """Pass on what the sink has to say, such as links, and take note of its service's first answer."""
         for line in self._new_lines.read():
+            self._has_answered = self._has_answered or "answered" in line
             if "say" in line:
                 self._common.note(f"sink {self.spec.name}: {one_line(str(line['say']))}")
 
@@ -151,6 +180,7 @@ class Delivery:
             return None
         if not self._is_end_noted:
             self._is_end_noted = True
+            processes.end_marked(self._mark)
             self._let_go()
             self._is_off = code in (OFF, BUSY)
             self._start_from_s = monotonic() + _RESTART_AFTER_S * self._starts

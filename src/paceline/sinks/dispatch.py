@@ -4,7 +4,7 @@ import os
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from paceline.record.events import SESSION_FINISHED, session_events
 from paceline.record.layout import EVENTS
 from paceline.record.lock import unchanged_time
 from paceline.record.redact import TAKEN_OUT, Redactor, secret_values
-from paceline.sinks.delivery import Common, Delivery, Note, wait_for
+from paceline.sinks.delivery import NO_LIMIT_S, Common, Delivery, Note, wait_for
 from paceline.sinks.outbox import (
     Outbox,
     Standing,
@@ -33,7 +33,6 @@ from paceline.sinks.specs import FOREIGN, StoredSpec, read_specs, write_spec
 
 OLDER_WAIT_S = 15.0
 """How long the end of a session takes for what earlier ones have left, if their sinks take it."""
-NO_LIMIT_S = 1e9
 _SHOW_SAID_EVERY_S = 1.0
 _ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -92,8 +91,8 @@ class Dispatcher:
         waiting: Sequence[SinkSpec] = self._plan.sinks
         with _Impatience() as impatience, self._sparing_run():
             waiting = self._finish(report, impatience) if self._plan.sinks else ()
-            failing = {spec.type for spec in waiting}
-            deliver_older(self._plan, failing, self._common, impatience.is_shown)
+            working = {spec.type: spec not in waiting for spec in self._plan.sinks}
+            deliver_older(self._plan, working, self._common, impatience.is_shown)
         if impatience.is_shown():
             self._note("interrupted: sinks are not waited for any longer")
         return tuple(spec.name for spec in waiting if spec.required)
@@ -276,14 +275,20 @@ def _findings(session_dir: Path) -> tuple[Finding, ...]:
         return ()
 
 
-def deliver_older(plan: Plan, failing: set[str], common: Common, is_stopped: Callable[[], bool]) -> None:
-    """Deliver what earlier sessions of the same results directory left, to sinks that do not fail just now."""
+def deliver_older(
+    plan: Plan, working: dict[str, bool], common: Common, is_stopped: Callable[[], bool]
+) -> None:
+    """Deliver what earlier sessions of the same results directory left, to sinks of the types that work just now.
+
+    Where this session has none of the type, only what never failed is tried: a session does not wait for others'
+    services that were away.
+    """
     until_s = monotonic() + OLDER_WAIT_S
     for older in waiting_sessions(plan.directory.parent):
         if older.name == plan.directory.name:
             continue
         try:
-            names = list(_worth_trying(older, failing, plan.sinks, common.note))
+            names = list(_worth_trying(older, working, plan.sinks, common.note))
             left_s = until_s - monotonic()
             if not names or left_s <= 0 or is_stopped():
                 continue
@@ -296,7 +301,7 @@ def deliver_older(plan: Plan, failing: set[str], common: Common, is_stopped: Cal
                 wait_s=left_s,
                 is_stopped=is_stopped,
             ):
-                failing |= {one.type} if one.waiting else set()
+                working[one.type] = not one.waiting
                 common.note(describe(one))
         except SessionError:
             continue  # Somebody runs it just now, and will deliver at its end.
@@ -305,13 +310,13 @@ def deliver_older(plan: Plan, failing: set[str], common: Common, is_stopped: Cal
 
 
 def _worth_trying(
-    session_dir: Path, failing: set[str], given: Sequence[SinkSpec], note: Note
+    session_dir: Path, working: Mapping[str, bool], given: Sequence[SinkSpec], note: Note
 ) -> Iterator[str]:
-    """The sinks for which something waits that was not refused for good, and that neither fail now nor hung."""
+    """The sinks for which something waits that was not refused for good, and that work now and did not hang."""
     stored = read_plan(session_dir)
     for name, found in read_specs(session_dir, stored.id, os.environ).items():
         one, now = _as_given(found, given), _standing(session_dir, found, stored)
         if now.waiting and not one.is_own:
             note(f"sink {one_line(name)} of session {session_dir.name} was {FOREIGN}")
-        elif now.is_worth_trying and not one.spec.blocked and one.spec.type not in failing:
+        elif now.is_worth_trying and not one.spec.blocked and working.get(one.spec.type, not now.fault):
             yield name

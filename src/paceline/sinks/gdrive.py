@@ -1,6 +1,7 @@
 """Google Drive: a folder a session, with the files that the session left; each is uploaded once, in parts."""
 
 import hashlib
+import os
 import time
 from dataclasses import dataclass
 from fnmatch import fnmatch
@@ -15,6 +16,7 @@ from paceline.sinks import Deadline, Sink, SinkContext, TryLater, Undeliverable
 from paceline.sinks.gdrive_api import UNIT_BYTES, DriveApi, ServiceAccount, received, refuse
 from paceline.sinks.http import Answer, retry_after_s
 
+KEY_FILE = "GOOGLE_APPLICATION_CREDENTIALS"
 SCOPE = "https://www.googleapis.com/auth/drive"
 _MOST_FAULTS = 4
 _LONGEST_PAUSE_S = 5.0
@@ -52,6 +54,10 @@ class DriveOptions(BaseModel):
             raise ValueError(f"must be a multiple of {UNIT_BYTES} (256 KiB), as Google Drive asks")
         return value
 
+    def secrets(self) -> dict[str, str | None]:
+        """The variables that hold what it cannot do without, each with a file that may stand in for it."""
+        return {self.credentials_env: self.service_account_file or os.environ.get(KEY_FILE)}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
@@ -71,7 +77,7 @@ class DriveSink(Sink):
 
     def __init__(self, options: DriveOptions, context: SinkContext) -> None:
         super().__init__(options, context)
-        file = options.service_account_file or context.environ.get("GOOGLE_APPLICATION_CREDENTIALS")
+        file = options.service_account_file or context.environ.get(KEY_FILE)
         key_text = context.find_secret(options.credentials_env, file)
         if key_text is None:
             variable = options.credentials_env

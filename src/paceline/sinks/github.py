@@ -50,6 +50,12 @@ class GitHubOptions(BaseModel):
     viewer_url: str | None = Field(default=None, description="A link to show; `report_url` by default.")
     api_url: str | None = Field(default=None, description="`GITHUB_API_URL`, else https://api.github.com.")
 
+    def secrets(self) -> dict[str, str | None]:
+        """The variables that hold what it cannot do without, each with a file that may stand in for it."""
+        # Whether there is a pull request to comment on is known only where the session runs.
+        asks = self.check or (self.comment and self.pull_request is not None)
+        return {self.token_env: self.token_file} if asks else {}
+
 
 class GitHubSink(Sink):
     """Where the session runs is noted when it begins, so that it can be told later from another place."""

@@ -12,7 +12,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-from paceline.sinks import TryLater, Undeliverable
+from paceline.sinks import TryLater, Undeliverable, note_answer
 from paceline.urls import split_login
 
 _PATIENCE = frozenset({408, 425, 429})
@@ -59,17 +59,20 @@ def request(
     asked = Request(address, data=body, headers={**login, **(headers or {})}, method=method)  # noqa: S310 - http only
     try:
         with build_opener(_NoRedirects).open(asked, timeout=timeout_s) as response:
-            return Answer(
+            answer = Answer(
                 status=response.status,
                 headers=_lowered(response.headers),
                 body=response.read(_LARGEST_ANSWER),
             )
+        note_answer()
+        return answer
     except HTTPError as error:
         with error:
             answer = Answer(
                 status=error.code, headers=_lowered(error.headers), body=error.read(_LARGEST_ANSWER)
             )
         if answer.status in expected:
+            note_answer()
             return answer
         raise _refusal(parts.hostname, answer) from None
     except (URLError, HTTPException, TimeoutError, OSError) as error:

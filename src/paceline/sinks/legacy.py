@@ -1,6 +1,5 @@
-"""Sinks written for the two older interfaces, made to look like ours."""
+"""Sinks written for other interfaces, made to look like ours."""
 
-from collections import deque
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,10 +9,9 @@ from pydantic import ValidationError
 
 from paceline.errors import MissingExtra
 from paceline.model import Plan, Record, Report
-from paceline.record.codec import read_record, result_data, revive
-from paceline.record.files import read_lines
-from paceline.record.layout import RECORD, RESULTS, entry_name
+from paceline.record.layout import entry_name
 from paceline.sinks import Sink, SinkContext, Undeliverable
+from paceline.sinks.curator import CuratorAdapter, is_curator_class
 
 
 class _Adapter(Sink):
@@ -69,37 +67,10 @@ class DuckAdapter(_Adapter):
             made(*arguments)
 
 
-class ResultDictAdapter(_Adapter):
-    """For classes with initialize(session_name, env), process_result(result) and finalize()."""
-
-    def open(self, plan: Plan) -> None:
-        self._wrapped.initialize(plan.session, dict(self.context.environment))
-
-    reopen = open
-
-    def record(self, record: Record) -> None:
-        entry_dir = self.context.entry_dir(record.case)
-        tasks = _tasks(record, entry_dir, self.context.session_dir)
-        self._wrapped.process_result(result_data(record, entry_dir, tasks))
-
-    def close(self, report: Report) -> None:
-        self._wrapped.finalize()
-
-
-def _tasks(record: Record, entry_dir: Path, session_dir: Path) -> list[Any]:
-    """What the run's tasks were, from the line of its latest attempt; none if the record is an earlier one's."""
-    latest = read_record(entry_dir / RECORD, session_dir)
-    if latest is None or latest.attempt != record.attempt:
-        return []
-    last = deque(read_lines(entry_dir / RESULTS, session_dir), maxlen=1)
-    tasks = revive(last[0].get("tasks")) if last else None
-    return tasks if isinstance(tasks, list) else []
-
-
 def adapt(sink_class: Any, options: Mapping[str, Any], context: SinkContext) -> Sink:
     """An object of the class as one of our sinks, whichever interface it was written for."""
-    if hasattr(sink_class, "process_result"):
-        return ResultDictAdapter(sink_class(dict(options)), options, context)
+    if is_curator_class(sink_class):
+        return CuratorAdapter(sink_class, options, context)
     if hasattr(sink_class, "start_session"):
         return RunLoggerAdapter(_construct(sink_class, options), options, context)
     check_extra(sink_class)

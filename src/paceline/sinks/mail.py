@@ -63,6 +63,10 @@ class MailOptions(BaseModel):
             raise ValueError("a password is not sent without TLS: set `security` to starttls or tls")
         return self
 
+    def secrets(self) -> dict[str, str | None]:
+        """The variables that hold what it cannot do without, each with a file that may stand in for it."""
+        return {self.password_env: self.password_file} if self.username else {}
+
 
 class MailSink(Sink):
     """Sends when the session has ended; when a resumed one has ended anew, in reply to the first mail."""

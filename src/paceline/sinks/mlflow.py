@@ -7,10 +7,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from http.client import HTTPException
 from pathlib import Path
+from ssl import SSLError
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError, URLError
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -20,7 +24,7 @@ from paceline.record.codec import dump, plain
 from paceline.record.layout import LOGS, OUTPUT, RECORD, entry_name, last_run
 from paceline.record.packages import CONDA, PACKAGES
 from paceline.record.repository import git_of_suite
-from paceline.sinks import Sink, SinkContext, TryLater, Undeliverable
+from paceline.sinks import Sink, SinkContext, TryLater, Undeliverable, note_answer
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -83,6 +87,7 @@ class MlflowSink(Sink):
         os.environ.update(_QUIET)
         if self.uri.partition(":")[0] not in ("http", "https", "sqlite", "databricks"):
             os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+        _ask_for_health(self.uri)
         with _faults():
             self._client = _connect(self.uri)
 
@@ -197,6 +202,26 @@ def _find_uri(options: MlflowOptions, context: SinkContext) -> str:
     return uri
 
 
+def _ask_for_health(uri: str) -> None:
+    """Whether a server is there at all, before MLflow's import, which takes seconds, and its own patience."""
+    parts = urlsplit(uri)
+    if parts.scheme not in ("http", "https"):
+        return
+    address = parts._replace(netloc=parts.netloc.rpartition("@")[2], path=f"{parts.path.rstrip('/')}/health")
+    try:
+        with urlopen(address.geturl(), timeout=20):  # noqa: S310 - http only, see above
+            note_answer()
+    except HTTPError as error:  # Any word is one: who may ask for what is MLflow's business.
+        error.close()
+        note_answer()
+    except (URLError, HTTPException, OSError) as error:
+        reason = getattr(error, "reason", error)
+        if not isinstance(reason, SSLError):  # MLflow has its own settings for certificates.
+            raise TryLater(f"{parts.hostname} cannot be reached: {reason}") from None
+    except ValueError:  # Not an address for us, and perhaps one for MLflow.
+        return
+
+
 def _connect(uri: str) -> "MlflowClient":
     from mlflow import MlflowClient
 
@@ -236,14 +261,18 @@ def make_metrics(record: Record) -> "list[Metric]":
 
 
 def make_counts(report: Report, context: SinkContext) -> "list[Metric]":
-    """How many cases ended how; the same at every try, and a step for each time that the session came to an end."""
+    """How many cases ended how; the same at every try, and a step for each time that the session came to an end.
+
+    From the second time on those that there are none of count, too: there may have been some.
+    """
     from mlflow.entities import Metric
 
     at_ms = as_ms(str(context.environment.get("captured_at", "")))
     step = int(context.key.rpartition("-")[2])
+    counts = {**(dict.fromkeys(Status, 0) if step > 1 else {}), **report.counts}
     return [
         Metric(key=status.value, value=float(count), timestamp=at_ms, step=step)
-        for status, count in report.counts.items()
+        for status, count in counts.items()
     ]
 
 

@@ -53,6 +53,11 @@ class PrometheusOptions(BaseModel):
             raise ValueError("give `textfile`, `pushgateway` or both")
         return self
 
+    def secrets(self) -> dict[str, str | None]:
+        """The variables that hold what it cannot do without, each with a file that may stand in for it."""
+        asks = self.pushgateway is not None and self.username is not None
+        return {self.password_env: self.password_file} if asks else {}
+
 
 class PrometheusSink(Sink):
     """Tells a session's numbers when it has ended; each time they take the place of the earlier ones."""

@@ -17,14 +17,14 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from paceline import plugins
 from paceline.errors import PacelineError
 from paceline.model import SinkSpec
 from paceline.numbers import size
 from paceline.record import below, codec
 from paceline.record.files import Tail, lock_file
 from paceline.record.redact import Redactor, looks_secret, secret_values
-from paceline.sinks import GoOn, Sink, SinkContext, TryLater, Undeliverable
+from paceline.sinks import GoOn, Sink, SinkContext, TryLater, Undeliverable, answer_listeners
+from paceline.sinks.curator import find_class
 from paceline.sinks.legacy import adapt
 from paceline.sinks.outbox import JOURNAL, Call, CallFilter, Ledger, as_call, one_line, read_plan, sink_dir
 from paceline.sinks.specs import STATE
@@ -39,6 +39,10 @@ OUTPUT_LIMIT_BYTES = 1 << 20
 TRIES = 3
 """How often a call is made that fails for a reason of its own, and at the session's end also one to be made later."""
 FIRST_PAUSE_S, SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 0.01, 60.0
+LAST_PAUSE_S = 0.1
+"""In place of the first one at the session's end: all tries of a sink that is down fit into half a second."""
+ANSWER_S = 0.05
+"""A call that returns has waited for an answer if it took so long; a class of one's own may only pretend to open."""
 
 _PR_SET_PDEATHSIG = 1
 _LAST_WORDS_S = 0.5
@@ -56,6 +60,7 @@ class Order:
     secrets: Sequence[str]
     wait_s: float
     is_beside_run: bool
+    is_patient: bool
     sys_path: Sequence[str]
     cwd: str
     artifacts_dir: Path | None
@@ -105,6 +110,8 @@ class Sender:
         self._is_opened = False
         self._ends_at_s: float | None = None
         self._left_out = self._failed_in_a_row = 0
+        self._has_answered = False
+        answer_listeners.append(self._note_answer)
         self._sink: Sink | None = None
         self._context = self._make_context()
 
@@ -145,17 +152,21 @@ class Sender:
         tries = 0
         while True:
             tries += 1
+            began_s = monotonic()
             fault = self._try(call)
             if fault is None:
+                if monotonic() - began_s >= ANSWER_S:
+                    self._note_answer()
                 self._ledger.note(key=call.key, delivered=True)
                 self._failed_in_a_row = 0
                 return
-            refused, stuck = isinstance(fault, Undeliverable), isinstance(fault, MemoryError)
+            # What cannot be imported today cannot tomorrow, most likely: the next session leaves it alone.
+            refused, stuck = isinstance(fault, Undeliverable), isinstance(fault, MemoryError | PacelineError)
             why = self._explain(call, fault)
             self._ledger.note(key=call.key, fault=why, refused=refused, stuck=stuck)
             if isinstance(fault, PacelineError) or (refused and self._sink is None):
                 raise _GivenUp(OFF)
-            if stuck:
+            if isinstance(fault, MemoryError):
                 raise _GivenUp(NO_MEMORY)
             is_down = isinstance(fault, TryLater | OSError)
             tries = 0 if isinstance(fault, GoOn) else tries
@@ -174,17 +185,25 @@ class Sender:
         """Wait before the next try; whether the session came to its end meanwhile, which is worth some fresh tries."""
         asked_s = fault.after_s if isinstance(fault, TryLater) else None
         # One that always says "at once" is not asked without end and pause.
-        first_s = FIRST_PAUSE_S if asked_s is None else 0.0 if isinstance(fault, GoOn) else SHORTEST_PAUSE_S
+        usual_s = FIRST_PAUSE_S if self._ends_at_s is None or self._order.is_patient else LAST_PAUSE_S
+        first_s = usual_s if asked_s is None else 0.0 if isinstance(fault, GoOn) else SHORTEST_PAUSE_S
         pause_s = max(asked_s or 0.0, min(first_s * 2 ** min(tries - 1, 30), LONGEST_PAUSE_S))
         until_s = monotonic() + pause_s
         has_ended = self._ends_at_s is None and self._wait(pause_s)
         if self._ends_at_s is None or (has_ended and asked_s is None):
             return has_ended
         # What a service asks for is kept to also when the session ends meanwhile, or it is asked another day.
-        if until_s > self._ends_at_s or pause_s > LONGEST_PAUSE_S:
+        most_s = LONGEST_PAUSE_S if self._has_answered or self._order.is_patient else FIRST_PAUSE_S
+        if until_s > self._ends_at_s or pause_s > most_s:
             raise _GivenUp(GAVE_UP)
         self._wait(max(0.0, until_s - monotonic()))
         return has_ended
+
+    def _note_answer(self) -> None:
+        """The service is there: what is under way is waited for."""
+        if not self._has_answered:
+            self._has_answered = True
+            self._ledger.note(answered=True)
 
     def _try(self, call: Call) -> BaseException | None:
         """Make a call once; what went wrong, or None."""
@@ -196,7 +215,7 @@ class Sender:
         return self._guard(call.kind, lambda: self._make(call))
 
     def _build(self) -> None:
-        sink = adapt(plugins.find("sinks", self._order.spec.type), self._order.spec.options, self._context)
+        sink = adapt(find_class(self._order.spec.type), self._order.spec.options, self._context)
         if self._is_opened:
             sink.reopen(self._stored.plan)
         self._sink = sink

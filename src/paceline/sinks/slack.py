@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Self
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
@@ -18,10 +19,13 @@ from paceline.sinks.digest import Change, make_digest, report_link
 from paceline.sinks.http import post_json
 from paceline.sinks.slack_api import TOO_LARGE, SlackApi, SlackRefusal
 from paceline.sinks.slack_text import (
+    MOST_LISTED,
     Block,
     Progress,
     change_blocks,
+    environment_lines,
     fallback,
+    metrics_line,
     pack,
     progress_blocks,
     record_blocks,
@@ -73,6 +77,12 @@ class SlackOptions(BaseModel):
         if not self.channel_id and not self.webhook_env and not self.webhook_url:
             raise ValueError("give `channel_id` for a bot, or `webhook_env` for an incoming webhook")
         return self
+
+    def secrets(self) -> dict[str, str | None]:
+        """The variables that hold what it cannot do without, each with a file that may stand in for it."""
+        if self.channel_id:
+            return {self.token_env: self.token_file}
+        return {} if self.webhook_url else {self.webhook_env or "": None}
 
 
 class EntryWishes(BaseModel):
@@ -302,6 +312,8 @@ class SlackSink(Sink):
     def _post_to_webhook(self, report: Report) -> None:
         digest = make_digest(report, self._link)
         blocks = report_blocks(digest, self._mentions(report))
+        blocks += sections(["*Metrics*", *self._metric_lines(report.records)])
+        blocks += sections(environment_lines(self.context.environment))
         for change in digest.changes:
             blocks += change_blocks(change, drawn=False)
         messages = pack(blocks)
@@ -312,6 +324,15 @@ class SlackSink(Sink):
             if self._notebook.get(key) is None:
                 self._send_to_webhook(message)
                 self._notebook.put(key, done=True)
+
+    def _metric_lines(self, records: Sequence[Record]) -> list[str]:
+        """A line for each of the first records: a webhook has no thread for more."""
+        lines = []
+        for record in islice(records, MOST_LISTED):
+            names = (*self.options.default_metrics, *self._wishes_of(record.case).additional_metrics)
+            lines.append(metrics_line(record, names))
+        hidden = len(records) - len(lines)
+        return [*lines, *([f"… and {hidden:,} more"] if hidden > 0 else [])]
 
     def _send_to_webhook(self, blocks: Sequence[Block]) -> None:
         post_json(

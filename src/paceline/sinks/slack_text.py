@@ -8,6 +8,7 @@ from typing import Any
 
 from paceline.model import Record, Status
 from paceline.numbers import duration, spread_note
+from paceline.record.repository import git_of_suite
 from paceline.report.format import visible
 from paceline.report.table import Row
 from paceline.sinks.chart import sparkline
@@ -206,6 +207,35 @@ def record_blocks(
     shown = (cut_text(line, LONGEST_LINE) for line in shortened(lines, MOST_LINES))
     blocks = [*sections([title, *shown]), *code_lines(log)]
     return blocks + (_mention_blocks(mentions) if not record.status.ok else [])
+
+
+def metrics_line(record: Record, metrics: Sequence[str]) -> str:
+    """An entry with its numbers, on one line."""
+    shown = ", ".join(escape(text) for text in chosen_metrics(record, metrics))
+    took = f" in {duration(record.exec_time_s)}" if record.exec_time_s else ""
+    line = f"• {mark(record.status)} {code(record.case.name)}{took}{': ' if shown else ''}{shown}"
+    return cut_text(line, LONGEST_LINE)
+
+
+def environment_lines(environment: Mapping[str, Any]) -> list[str]:
+    """Where a session ran, as a file says that anybody may have edited; nothing where nothing is known."""
+    cpu, python = (
+        found if isinstance(found := environment.get(name), dict) else {} for name in ("cpu", "python")
+    )
+    git, memory, gpus = git_of_suite(environment), environment.get("memory_bytes"), environment.get("gpus")
+    facts = {
+        "host": environment.get("hostname"),
+        "platform": environment.get("platform"),
+        "CPU": cpu.get("model") and f"{cpu['model']} × {cpu.get('count')}",
+        "memory": f"{memory / (1 << 30):.1f} GiB" if isinstance(memory, int) else None,
+        "GPUs": len(gpus) if isinstance(gpus, list) else None,
+        "Python": python.get("version"),
+        "revision": git.get("revision")
+        and f"{str(git['revision'])[:12]}{' (dirty)' if git.get('dirty') else ''}",
+        "branch": git.get("branch"),
+    }
+    known = [f"{name} {escape(str(fact))}" for name, fact in facts.items() if fact]
+    return ["*Environment*", " · ".join(known)] if known else []
 
 
 def change_blocks(change: Change, *, drawn: bool) -> list[Block]:

@@ -21,6 +21,10 @@ class WebhookOptions(BaseModel):
     secret_env: str | None = Field(default=None, description="The variable with the key of the signature.")
     headers: dict[str, str] = Field(default={}, description="Further headers, such as `Authorization`.")
 
+    def secrets(self) -> dict[str, str | None]:
+        """The variables that hold what it cannot do without, each with a file that may stand in for it."""
+        return {self.secret_env: None} if self.secret_env else {}
+
 
 class WebhookSink(Sink):
     """Posts `open`, `record` and `close` as JSON, each with its `Idempotency-Key`."""

@@ -145,7 +145,7 @@ class Head:
             undo.callback(self._home.remove)
             self._ports = reserve(PURPOSES)
             undo.callback(self._ports.release)
-            dashboard = bool(cluster.options.get("dashboard"))
+            dashboard = cluster.options.get("dashboard") is not False
             self.env = script_env(cluster.environ, self._home, self._ports, dashboard=dashboard)
             timeout_s = cluster.start_timeout_s
             daemons = daemon_env(cluster.environ, self.env, self._ports, start_timeout_s=timeout_s)

@@ -40,6 +40,9 @@ PORT_VARIABLES = {
 }
 PURPOSES = (*PORT_FLAGS, *PORT_VARIABLES)
 
+ROW_LIMITS, MOST_ROWS = ("RAY_MAX_LIMIT_FROM_API_SERVER", "RAY_MAX_LIMIT_FROM_DATA_SOURCE"), "40000"
+"""How many rows Ray's state API gives out at once: Xenna asks for so many, and Ray's own limit is a fourth of it."""
+
 # They would tie the new cluster to another one.
 FOREIGN = ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS", "RAY_REDIS_ADDRESS", "RAY_GCS_SERVER_PORT", "RAY_TMPDIR")
 
@@ -160,7 +163,10 @@ def start_flags(options: Mapping[str, Any], ports: Ports, ray_dir: Path) -> list
         "--num-cpus": options.get("num_cpus"),
         "--num-gpus": options.get("num_gpus") or 0,
         "--object-store-memory": store_bytes(options),
-        "--include-dashboard": "true" if options.get("dashboard") else "false",
+        # Left to Ray where nothing is said: it starts one if its packages are there. Its API is what Xenna asks.
+        "--include-dashboard": None
+        if options.get("dashboard") is None
+        else str(options["dashboard"]).lower(),
         "--dashboard-host": LOOPBACK,
         "--system-config": json.dumps(spilling),
         "--log-style": "record",
@@ -195,7 +201,8 @@ def memory_bytes() -> int:
 
 def script_env(environ: Mapping[str, str], home: Home, ports: Ports, *, dashboard: bool) -> dict[str, str]:
     """What leads a process to this cluster, and lets it in."""
-    env = {"RAY_ADDRESS": f"{LOOPBACK}:{ports['gcs']}", **home.env(environ)}
+    limits = {name: environ.get(name, MOST_ROWS) for name in ROW_LIMITS}
+    env = {"RAY_ADDRESS": f"{LOOPBACK}:{ports['gcs']}", **limits, **home.env(environ)}
     if dashboard:
         env["RAY_API_SERVER_ADDRESS"] = f"http://{LOOPBACK}:{ports['dashboard']}"
     return env
