@@ -68,7 +68,7 @@ def test_curves_have_a_table_behind_them(watched: Watched, tmp_path: Path) -> No
     expect(table.locator("tbody tr").nth(1)).to_contain_text("1.5")  # cores: 1.5 s of CPU in one second
     page.locator("summary", has_text="Table of GPUs").click()
     table = page.get_by_role("table", name="GPUs over time")
-    expect(table.locator("tbody tr").first).to_contain_text("200.5 W")
+    expect(table.locator("tbody tr").first).to_contain_text("201 W")
     with page.expect_download() as download:
         page.locator("details", has=table).last.get_by_role("button", name="CSV").click()
     lines = Path(download.value.path()).read_text().splitlines()

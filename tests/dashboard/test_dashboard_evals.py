@@ -136,7 +136,7 @@ def test_a_pair_opens_to_its_samples_and_its_address_shows_them_again(watched: W
         page.get_by_role("button", name="Download mock_benchmark differences as PNG").click()
     assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
     samples = page.get_by_role("table", name="Samples of mock_benchmark")
-    expect(samples.locator("tbody tr").first).to_contain_text("−1")
+    expect(samples.locator("tbody tr").first).to_contain_text("-1")
     again = watched.open(page.url)
     expect(again.locator(".waterfall")).to_be_visible()
     again.get_by_label("Exchange the sides").click()

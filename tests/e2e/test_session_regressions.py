@@ -105,7 +105,7 @@ def test_a_requirement_relative_to_the_history(here: Here) -> None:
     assert code == 0 and "the history is off" in printed
     planned = here.run("plan", "--json")
     assert json.loads(planned.stdout)["cases"][0]["requirements"][0]["kind"] == "max_regression"
-    assert "work_s at most 5% worse than before" in here.run("plan").stdout
+    assert "work_s at most 5 % worse than before" in here.run("plan").stdout
 
 
 def test_a_history_that_cannot_be_searched_costs_a_session_a_line(here: Here) -> None:
