@@ -15,7 +15,7 @@ LONG = "wait_s: 600, timeout_s: 600"
 ENTRY = "entries: [{name: a, command: [sleep, '0.1']}]\n"
 SINKS = """
 import os, pathlib, subprocess, time
-from paceline.sinks import Sink, note_answer
+from paceline.sinks import Sink
 
 class InBuild(Sink):
     def __init__(self, options, context): time.sleep(3600)
@@ -27,7 +27,9 @@ class InRecord(Sink):
     def record(self, record): time.sleep(3600)
 
 class Slow(Sink):
-    def open(self, plan): note_answer()
+    def open(self, plan):
+        from paceline.sinks import note_answer
+        note_answer()
     def record(self, record): time.sleep(2)
     def close(self, report): pathlib.Path("slow-has-all").touch()
 
@@ -89,7 +91,7 @@ def test_starting_up_and_a_service_that_has_answered_are_waited_for(suite: Workp
 
 def test_a_service_that_asks_for_patience_first_of_all_is_asked_another_day(suite: Workplace) -> None:
     with serving() as server:
-        server.answers = [(503, {"Retry-After": "300"})] * 5
+        server.answers = [(503, {"Retry-After": "20"})] * 5
         output = run(suite, f"{{name: hook, type: webhook, url: '{server.url}', {LONG}}}")
         assert len(server.answers) == 4
     assert "sink hook: open failed: 127.0.0.1 answered 503; 3 of 3 messages wait" in output
@@ -110,8 +112,9 @@ def test_nothing_that_a_sink_started_outlives_the_command(suite: Workplace, hang
 
 
 def is_alive(pid_file: Path) -> bool:
+    pid = pid_file.read_text()
     try:
-        stat = Path(f"/proc/{pid_file.read_text()}/stat").read_text()
+        stat = Path(f"/proc/{pid}/stat").read_text()
     except OSError:
         return False
     return stat.rpartition(")")[2].split()[0] not in "ZX"
