@@ -49,7 +49,7 @@ KNOWN: dict[str, Rule] = dict(
         _known("exec_time_s", "s", "lower", "wall time of the command"),
         _known("cpu_user_s", "s", "lower", "CPU time of its processes in user mode"),
         _known("cpu_system_s", "s", "lower", "CPU time of its processes in the kernel"),
-        _known("peak_memory_bytes", "bytes", "lower", "most memory its processes held together"),
+        _known("peak_memory_bytes", "bytes", "lower", "most memory its processes held together, where known"),
         _known("mean_memory_bytes", "bytes", "lower", "memory its processes held on average"),
         _known("io_read_bytes", "bytes", None, "read from storage"),
         _known("io_write_bytes", "bytes", None, "written to storage"),

@@ -77,14 +77,17 @@ def test_a_signal_without_a_name(warden: Warden) -> None:
 def test_what_a_command_gets_besides_its_arguments(warden: Warden, tmp_path: Path) -> None:
     code = """
 import os, signal, sys
-print(os.getcwd(), os.environ["COLOUR"], "HOME" in os.environ, sys.stdin.read() == "", os.getsid(0) == os.getpid())
+print(os.getcwd(), os.environ["COLOUR"], "HOME" in os.environ, sys.stdin.read() == "", os.getpgrp() == os.getpid())
+print(os.getsid(0))
 print(sorted(int(fd) for fd in os.listdir("/proc/self/fd"))[:-1])
 print(os.sched_getscheduler(0) == os.SCHED_OTHER, os.getpriority(os.PRIO_PROCESS, 0))
 """
     ended, said = run(warden, *python(code), env={"COLOUR": "blå"}, cwd=str(tmp_path))
     assert ended.returncode == 0, said.stderr
     nice = os.getpriority(os.PRIO_PROCESS, 0)
-    assert said.stdout.decode() == f"{tmp_path} blå False True True\n[0, 1, 2]\nTrue {nice}\n"
+    first, session, *others = said.stdout.decode().splitlines()
+    assert [first, *others] == [f"{tmp_path} blå False True True", "[0, 1, 2]", f"True {nice}"]
+    assert int(session) != os.getsid(0)
 
 
 def test_a_niceness_is_handed_on_to_the_command() -> None:

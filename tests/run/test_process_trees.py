@@ -92,9 +92,9 @@ def test_a_background_child_on_stdout_is_no_timeout(warden: Warden, run_id: str)
 PATIENT = """
 import sys
 sys.path.append(sys.argv[1])
-from paceline.run.local import warden
+from paceline.run.local import spawner, warden
 warden.SETTLE_S = 60.0
-warden.main(sys.argv[2])
+spawner.main(sys.argv[2])
 """
 
 
@@ -180,6 +180,49 @@ def test_a_warden_that_died_idle_is_replaced(run_id: str) -> None:
         assert run(warden, run_id, "sh", "-c", "exit 6")[0].returncode == 6
 
 
+def spawner_of(warden: Warden) -> int:
+    assert warden._link is not None
+    pid = warden._link.process.pid
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+
+
+def test_a_killed_spawner_loses_its_run_but_leaves_nothing(run_id: str) -> None:
+    with Warden() as warden:
+        assert run(warden, run_id, "true")[0].returncode == 0
+        victim = spawner_of(warden)
+
+        def kill_when_up() -> None:
+            wait_until(lambda: len(marked_processes(run_id)) >= 3)
+            os.kill(victim, signal.SIGKILL)
+
+        thread = threading.Thread(target=kill_when_up)
+        thread.start()
+        code = "setsid env -i sleep 600 & setsid sleep 600 & sleep 600 & exec sleep 600"
+        ended, _ = run(warden, run_id, "sh", "-c", code)
+        thread.join()
+        assert (ended.reason, ended.returncode) == ("lost", None)
+        assert "the process that starts the commands was killed" in ended.message
+        assert run(warden, run_id, "sh", "-c", "exit 6")[0].returncode == 6
+
+
+def test_a_spawner_that_died_idle_is_replaced(run_id: str) -> None:
+    with Warden() as warden:
+        assert run(warden, run_id, "true")[0].returncode == 0
+        assert warden._link is not None
+        os.kill(spawner_of(warden), signal.SIGKILL)
+        warden._link.process.wait()
+        assert run(warden, run_id, "sh", "-c", "exit 6")[0].returncode == 6
+
+
+def test_what_joins_the_group_of_the_spawner_is_ended_alone(warden: Warden, run_id: str) -> None:
+    code = "import os, time; os.setpgid(0, os.getsid(0)); print('up', flush=True); time.sleep(600)"
+    ended, said = run_until_said(
+        warden, run_id, sys.executable, "-c", f"import os\nif os.fork() == 0: {code}\nos.wait()"
+    )
+    assert (ended.reason, said) == ("timeout", b"up\n")
+    assert run(warden, run_id, "sh", "-c", "exit 6")[0].returncode == 6
+
+
 def test_a_warden_that_hangs_is_given_up(run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("paceline.run.local.process.WARDEN_LATE_S", 0.2)
     monkeypatch.setattr("paceline.run.local.warden.KILL_WAIT_S", 0.2)
@@ -195,10 +238,10 @@ def test_a_warden_that_hangs_is_given_up(run_id: str, monkeypatch: pytest.Monkey
 UNABLE = """
 import sys
 sys.path.append(sys.argv[1])
-from paceline.run.local import warden
-warden.kill_all = lambda find: []
+from paceline.run.local import spawner, warden
+warden.kill_all = lambda find, spared: []
 warden.KILL_WAIT_S = 0.1
-warden.main(sys.argv[2])
+spawner.main(sys.argv[2])
 """
 
 

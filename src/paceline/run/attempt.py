@@ -35,17 +35,6 @@ if TYPE_CHECKING:
 
 METRICS = "metrics.json"
 _FIGURES = re.compile(r"\d[\d.,]*")
-USAGE_METRICS = (
-    *(
-        "cpu_user_s",
-        "cpu_system_s",
-        "peak_memory_bytes",
-        "mean_memory_bytes",
-        "io_read_bytes",
-        "io_write_bytes",
-    ),
-    *("voluntary_context_switches", "involuntary_context_switches"),
-)
 CURVE_FROM_S = 0.1
 """From which run time on the samples are kept as a curve; shorter runs have a handful of them."""
 
@@ -378,8 +367,7 @@ def _collected(ended: Exit, system: SystemCollector, others: Sequence[Collector]
     """What was measured around a run; nothing of one that never ran or whose figures were lost, not even zeros."""
     if ended.reason in ("launch_error", "lost"):
         return {}
-    usage = {name: getattr(ended.usage, name) for name in USAGE_METRICS}
-    collected = {"exec_time_s": round(ended.usage.wall_s, 6), **usage, **system.metrics(ended.usage)}
+    collected = {**ended.usage.metrics(), **system.metrics(ended.usage)}
     return {**collected, **{name: value for part in others for name, value in part.metrics().items()}}
 
 

@@ -27,7 +27,7 @@ PIPE_BYTES = (
     1 << 20
 )  # what an ordinary user may have; a benchmark that prints in bursts then seldom waits for us
 READ_BYTES = 1 << 16
-BOOT = boot_code("paceline.run.local.warden:main")
+BOOT = boot_code("paceline.run.local.spawner:main")
 WARDEN_LATE_S = 30.0  # past all its own limits: it hangs
 
 
@@ -58,18 +58,24 @@ class Command:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What the whole tree used; `samples` are (t_s, memory_bytes, cpu_s, processes)."""
+    """What the whole tree used; `samples` are (t_s, memory_bytes, cpu_s, processes), None is unknown."""
 
     wall_s: float = 0.0
     cpu_user_s: float = 0.0
     cpu_system_s: float = 0.0
-    peak_memory_bytes: int = 0
-    mean_memory_bytes: int = 0
+    peak_memory_bytes: int | None = None
+    mean_memory_bytes: int | None = None
     io_read_bytes: int = 0
     io_write_bytes: int = 0
     voluntary_context_switches: int = 0
     involuntary_context_switches: int = 0
     samples: tuple[Sample, ...] = ()
+
+    def metrics(self) -> dict[str, float]:
+        """By the names of metrics, without what is unknown."""
+        figures = {name: getattr(self, name) for name in self.__slots__ if name not in ("wall_s", "samples")}
+        known = {name: value for name, value in figures.items() if value is not None}
+        return {"exec_time_s": round(self.wall_s, 6), **known}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,12 +30,17 @@ LAST_INTERVAL_S = 0.1
 SLOWEST_INTERVAL_S = 1.0
 SAMPLING_SHARE = 0.02  # of one core, at most; a tree of thousands of threads is looked at less often
 MAX_SAMPLES = 2000
+SMALL_BYTES = 1 << 24  # at least the size of our spawner
+FEW_FAULTS = (
+    6  # each brings at most 64 KiB, as long as no huge pages are used, which small processes have no room for
+)
+COUNTING_ERROR_BYTES = 1 << 19  # the kernel counts pages by processor, and adds up now and then
 
 
 class Process:
     """One line of /proc/PID/stat: what the tree is counted and ended by."""
 
-    __slots__ = ("cpu_ticks", "group", "memory_bytes", "name", "parent", "pid", "state", "threads")
+    __slots__ = ("cpu_ticks", "faults", "group", "memory_bytes", "name", "parent", "pid", "state", "threads")
 
     def __init__(self, pid: int, stat: bytes) -> None:
         # The name is in parentheses and may hold any byte, parentheses included: the last one closes it.
@@ -46,6 +51,7 @@ class Process:
         self.state = fields[0]
         self.parent = int(fields[1])
         self.group = int(fields[2])
+        self.faults = int(fields[7]) + int(fields[9])
         # utime, stime, and those of the children it has waited for
         self.cpu_ticks = int(fields[11]) + int(fields[12]) + int(fields[13]) + int(fields[14])
         self.threads = int(fields[17])
@@ -119,14 +125,18 @@ def descendants(root: int, root_threads: int = 1) -> Iterator[Process]:
     """All below `root`, parents first; a parent can be frozen between being handed out and being asked for children."""
     find = child_finder()
     seen = {root}
-    pending = find(root, root_threads)
+    pending: list[tuple[int, Process | None]] = [(pid, None) for pid in find(root, root_threads)]
     while pending:
-        pid = pending.pop()
+        pid, parent = pending.pop()
         process = None if pid in seen else look(pid)
         seen.add(pid)
         if process is not None:
+            if parent and parent.state == b"D" and parent.memory_bytes == process.memory_bytes:
+                process.memory_bytes = (
+                    0  # its parent's, which waits until it has a program and memory of its own
+                )
             yield process
-            pending.extend(find(pid, process.threads))
+            pending.extend((child, process) for child in find(pid, process.threads))
 
 
 def send(signum: int, pid: int) -> None:
@@ -137,28 +147,29 @@ def send(signum: int, pid: int) -> None:
         return
 
 
-def kill_all(find: Callable[[], Iterator[Process]]) -> list[Process]:
+def kill_all(find: Callable[[], Iterator[Process]], spared: int | None = None) -> list[Process]:
     """Freeze all that `find` shows until it shows nothing new, then kill it; hands back what was found alive.
 
     Frozen first because a tree that forks faster than it is killed would never end. Whole groups, because the kernel
     signals a group in one step, forks under way included. A group has only descendants of its session's founder
-    in it, so once one member is to go, all are.
+    in it, so once one member is to go, all are; but not the group `spared`, nor our own.
     """
     found: dict[int, Process] = {}
-    groups = {os.getpgrp()}
+    kept = {os.getpgrp(), spared}
+    groups: set[int] = set()
     for _ in range(100):  # bounded, for a tree that cannot be frozen; it is killed as it was found
         fresh = False
         for process in find():
             if process.alive and process.pid not in found:
                 fresh = True
                 found[process.pid] = process
-                if process.group not in groups:
+                if process.group not in groups | kept:
                     groups.add(process.group)
                     send(signal.SIGSTOP, -process.group)
                 send(signal.SIGSTOP, process.pid)
         if not fresh:
             break
-    for group in groups - {os.getpgrp()}:
+    for group in groups:
         send(signal.SIGKILL, -group)
     for pid in found:
         send(signal.SIGKILL, pid)
@@ -230,13 +241,32 @@ class Watch:
         self.started = started
         self.samples: list[Sample] = []
         self.user_s = self.system_s = 0.0
-        self.read_bytes = self.write_bytes = self.waits = self.preemptions = self._largest_bytes = 0
+        self.read_bytes = self.write_bytes = self.waits = self.preemptions = 0
+        self._from_to: tuple[float, float] | None = None  # by the clock of the spawner
+        self._unknown_below_bytes: int | None = None
+        self._largest_bytes = 0  # of a single process, as the kernel counted it
+        self._largest_sum_bytes = 0  # of several, as they were seen together
+        self._small_peak: tuple[int, int] | None = (
+            None  # of the command, when it was last seen, and its page faults
+        )
         self._memory_time = 0.0  # byte-seconds
-        self._peak_bytes = 0
-        self._last = (0.0, 0)
+        self._last: tuple[float, int] | None = None
         self._interval_s = FIRST_INTERVAL_S
         self._spacing_s = 0.0
         self.next_at = started + FIRST_INTERVAL_S
+
+    def add_main(self, report: dict[str, Any]) -> None:
+        """Count the command itself, by what its spawner found."""
+        from resource import struct_rusage
+
+        self._from_to = (report["started"], report["ended"])
+        own_bytes = _peak_in(report["own_status"])
+        if own_bytes is not None:
+            self._unknown_below_bytes = own_bytes + COUNTING_ERROR_BYTES
+        usage = struct_rusage(report["usage"])
+        if self._small_peak and usage.ru_minflt + usage.ru_majflt > self._small_peak[1] + FEW_FAULTS:
+            self._small_peak = None
+        self.add_ended(report["io"], usage)
 
     def add_ended(self, io: bytes, usage: struct_rusage) -> None:
         """Count a process we reap: with it come the descendants it had itself waited for."""
@@ -260,7 +290,11 @@ class Watch:
         cpu_s = sum(process.cpu_ticks for process in tree) / TICKS_PER_S + self.user_s + self.system_s
         if memory:  # a process that just ended, or is being replaced by another program, shows none
             self._advance(now - self.started, memory)
-        self._peak_bytes = max(self._peak_bytes, memory)
+        if len(tree) > 1:
+            self._largest_sum_bytes = max(self._largest_sum_bytes, memory)
+        elif 0 < memory < SMALL_BYTES:
+            peak_bytes = _peak_in(read_proc(f"/proc/{tree[0].pid}/status"))
+            self._small_peak = (peak_bytes, tree[0].faults) if peak_bytes else None
         self._keep((round(now - self.started, 4), memory, round(cpu_s, 3), len(tree)))
         return memory, len(tree)
 
@@ -274,8 +308,7 @@ class Watch:
             self._spacing_s = 2 * max(self._interval_s, self._spacing_s)
 
     def _advance(self, elapsed_s: float, memory: int) -> None:
-        then_s, before = self._last
-        before = before if self._peak_bytes else memory
+        then_s, before = self._last or (0.0, memory)
         self._memory_time += (elapsed_s - then_s) * (before + memory) / 2
         self._last = (elapsed_s, memory)
 
@@ -286,22 +319,28 @@ class Watch:
         self.next_at = monotonic() + (FIRST_INTERVAL_S if soon else max(self._interval_s, share_s))
 
     @property
-    def peak_bytes(self) -> int:
+    def peak_bytes(self) -> int | None:
         """The largest sum seen, or the largest single process if that was more.
 
-        The kernel's figure for a spawned process begins with the size of the one that spawned it, so up to our own
-        size it says nothing, and the samples are taken if any of them saw memory.
+        The kernel's figure for a spawned process begins with the size of the one that spawned it, so up to that it
+        says nothing. Then a look at it while it lived does, if it has hardly touched a new page after that.
         """
-        says_nothing = bool(self._peak_bytes) and self._largest_bytes <= own_peak_bytes()
-        return self._peak_bytes if says_nothing else max(self._peak_bytes, self._largest_bytes)
+        peak = max(self._largest_sum_bytes, self._largest_bytes)
+        if self._unknown_below_bytes is not None and peak > self._unknown_below_bytes:
+            return peak
+        return self._small_peak[0] if self._small_peak else None
 
-    def mean_bytes(self, wall_s: float) -> int:
-        if not self._peak_bytes:
-            return self.peak_bytes
+    def mean_bytes(self, wall_s: float) -> int | None:
+        """By the samples; None where none of them saw memory."""
+        if self._last is None:
+            return None
         self._advance(max(wall_s, self._last[0]), self._last[1])
         return int(self._memory_time / self._last[0])
 
-    def report(self, wall_s: float) -> dict[str, Any]:
+    def report(self, *, cut_short: bool) -> dict[str, Any]:
+        begun, ended = self._from_to or (self.started, monotonic())
+        # A deadline counts from when the command was asked for, which is a little earlier.
+        wall_s = ended - (self.started if cut_short else begun)
         return {
             "wall_s": wall_s,
             "cpu_user_s": self.user_s,
@@ -312,11 +351,11 @@ class Watch:
             "io_write_bytes": self.write_bytes,
             "voluntary_context_switches": self.waits,
             "involuntary_context_switches": self.preemptions,
-            "samples": self.samples,
+            "samples": [(min(t_s, wall_s), *rest) for t_s, *rest in self.samples],
         }
 
 
-def own_peak_bytes() -> int:
-    """Our largest resident set, by /proc because getrusage's begins with the runner's."""
-    _, found, rest = read_proc("/proc/self/status").partition(b"VmHWM:")
-    return int(rest.split(None, 1)[0]) * 1024 if found else 0
+def _peak_in(status: bytes) -> int | None:
+    """The largest resident set, by a /proc/PID/status."""
+    _, found, rest = status.partition(b"VmHWM:")
+    return int(rest.split(None, 1)[0]) * 1024 if found else None

@@ -2,8 +2,8 @@
 
 It is a process of its own so that it outlives the runner: when its socket closes, even because the runner was
 killed, it kills the tree and goes. Being the sub-reaper, it inherits every descendant whose parent died, so none can
-leave the tree, `setsid` or not. It imports little and stays small: what it spawns starts out with its size (see
-`Watch.peak_bytes`), and starting it should cost no more than starting Python.
+leave the tree, `setsid` or not. Commands are started by a process below it (see `spawner`). It imports little:
+starting it should cost no more than starting Python.
 """
 
 # pathlib would take longer to load than all of this module.
@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import json
+import marshal
 import os
 import select
 import signal
@@ -21,10 +22,12 @@ import sys
 from contextlib import suppress
 from time import monotonic, process_time
 
-from paceline.run.local.tree import Watch, descendants, kill_all, read_proc, send
+from paceline.run.local.spawner import HEAD_BYTES, packed
+from paceline.run.local.tree import Process, Watch, child_finder, descendants, kill_all, read_proc, send
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
     from typing import Any
 
@@ -33,6 +36,8 @@ SETTLE_S = 0.5
 # An uninterruptible process (a hung mount) cannot be ended; waiting for it can.
 KILL_WAIT_S = 10.0
 PR_SET_CHILD_SUBREAPER = 36
+IGNORED_BY_PYTHON = [int(signal.SIGPIPE), int(signal.SIGXFSZ)]  # other programs need them
+SPAWNER_GONE = "the process that starts the commands was killed"
 
 
 def become_subreaper() -> None:
@@ -48,16 +53,12 @@ def take_precedence() -> None:
             os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
 
 
-def hand_on_niceness(child: int) -> None:
-    """What `nice paceline run` asks for is meant for benchmarks; the kernel forgets it where precedence is reset."""
-    niceness = os.getpriority(os.PRIO_PROCESS, 0)
-    if niceness:
-        with suppress(OSError):
-            os.setpriority(os.PRIO_PROCESS, child, niceness)
-
-
 class LaunchError(Exception):
     """The command could not be started; the message is for the user."""
+
+
+class SpawnerGone(Exception):
+    """Nothing can be started any more."""
 
 
 def find_program(name: bytes, search: bytes) -> bytes:
@@ -74,59 +75,69 @@ def find_program(name: bytes, search: bytes) -> bytes:
     raise LaunchError(f"cannot run {os.fsdecode(name)!r}: no such program on PATH")
 
 
-def explain(error: OSError, program: bytes) -> str:
+def explain(number: int, program: bytes, cwd: bytes) -> str:
     """Why a program did not start, and what to do."""
-    why = error.strerror or str(error)
-    if error.errno == errno.ENOENT:
-        missing = not os.path.exists(program)
+    file = os.path.join(cwd, program)
+    why = os.strerror(number)
+    if number == errno.ENOENT:
+        missing = not os.path.exists(file)
         why = "no such file" if missing else "its interpreter (the '#!' line, or the loader) does not exist"
-    elif error.errno == errno.EACCES:
+    elif number == errno.EACCES:
         why = (
             "is a directory"
-            if os.path.isdir(program)
+            if os.path.isdir(file)
             else "is not executable; chmod +x it or name an interpreter"
         )
-    elif error.errno == errno.ENOEXEC:
+    elif number == errno.ENOEXEC:
         why = "neither a program for this machine nor a script with a '#!' line"
     return f"cannot run {os.fsdecode(program)!r}: {why}"
 
 
-def launch(request: dict[str, Any], stdout_fd: int, stderr_fd: int) -> int:
-    """Start the command in a session of its own; `posix_spawn` because it never copies this process."""
-    argv = request["argv"].encode("latin-1").split(b"\0")
-    pairs = [pair.partition(b"=") for pair in request["env"].encode("latin-1").split(b"\0")]
-    env = {name: value for name, _, value in pairs}
-    cwd = request["cwd"].encode("latin-1")
-    try:
-        os.chdir(cwd)
-    except OSError as error:
-        raise LaunchError(f"cannot start in {os.fsdecode(cwd)!r}: {error.strerror}") from error
-    try:
-        program = find_program(argv[0], env.get(b"PATH", os.fsencode(os.defpath)))
+class Spawner:
+    """The process below that starts commands, and the socket to it."""
+
+    def __init__(self, fd: int, pid: int) -> None:
+        self.pid = pid
+        self.socket = socket.socket(fileno=fd)
+        self._buffer = b""
+
+    def start(self, request: dict[str, Any], fds: list[int]) -> tuple[bytes, bytes]:
+        """Have the command started with these streams; hands back the program that it runs, and where."""
+        argv = request["argv"].encode("latin-1").split(b"\0")
+        pairs = [pair.partition(b"=") for pair in request["env"].encode("latin-1").split(b"\0")]
+        env = {name: value for name, _, value in pairs}
+        cwd = request["cwd"].encode("latin-1")
         try:
-            child = os.posix_spawn(
-                program,
-                argv,
-                env,
-                file_actions=[(os.POSIX_SPAWN_DUP2, stdout_fd, 1), (os.POSIX_SPAWN_DUP2, stderr_fd, 2)],
-                setsid=True,
-                setsigmask=[],
-                setsigdef=[signal.SIGPIPE, signal.SIGXFSZ],  # which Python ignores, and other programs need
-            )
-            hand_on_niceness(child)
-            return child
+            os.chdir(cwd)
         except OSError as error:
-            raise LaunchError(explain(error, program)) from error
-        except ValueError as error:
-            raise LaunchError(f"cannot run {os.fsdecode(program)!r}: {error}") from error
-    finally:
-        os.chdir("/")
+            raise LaunchError(f"cannot start in {os.fsdecode(cwd)!r}: {error.strerror}") from error
+        try:
+            program = find_program(argv[0], env.get(b"PATH", os.fsencode(os.defpath)))
+        finally:
+            os.chdir("/")
+        data = packed((program, argv, env, cwd, IGNORED_BY_PYTHON))
+        sent = socket.send_fds(self.socket, [data[:HEAD_BYTES]], fds)
+        self.socket.sendall(data[sent:])
+        return program, cwd
+
+    def receive(self) -> dict[str, Any] | None:
+        """What became of the command, once all of it is here."""
+        data = self.socket.recv(65536)
+        if not data:
+            raise SpawnerGone(SPAWNER_GONE)
+        self._buffer += data
+        length = int.from_bytes(self._buffer[:HEAD_BYTES], "little")
+        if len(self._buffer) < HEAD_BYTES + length:
+            return None
+        report: dict[str, Any] = marshal.loads(self._buffer[HEAD_BYTES:])  # noqa: S302 - from our own child
+        self._buffer = b""
+        return report
 
 
 class Link:
-    """The socket to the runner and the wake-up for ended children, waited on together."""
+    """The sockets to the runner and the spawner, and the wake-up for ended children, waited on together."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, spawner: Spawner) -> None:
         os.set_inheritable(fd, False)
         self._socket = socket.socket(fileno=fd)
         self._buffer = b""
@@ -138,16 +149,21 @@ class Link:
         self._poll = select.poll()
         self._poll.register(fd, select.POLLIN)
         self._poll.register(self._wake, select.POLLIN)
+        self._poll.register(spawner.socket, select.POLLIN)
+        self.spawner = spawner
+        self.ended: dict[str, Any] | None = None
         self.closed = False
         self.requests: list[dict[str, Any]] = []
         self.fds: list[int] = []
 
     def wait(self, timeout_s: float | None) -> None:
-        """Until a request came, a child ended, or the time is over."""
+        """Until a request came, the command or an orphan of it ended, or the time is over."""
         timeout_ms = None if timeout_s is None else max(0.0, min(timeout_s, 3600.0)) * 1000
         for fd, _event in self._poll.poll(timeout_ms):
             if fd == self._wake:
                 os.read(self._wake, 4096)
+            elif fd == self.spawner.socket.fileno():
+                self.ended = self.spawner.receive()
             else:
                 self._receive()
 
@@ -181,31 +197,40 @@ class Run:
         self._reason = "exited"
         self._message = ""
         self._status: int | None = None
-        self._ended = 0.0
         self._leftovers: list[str] = []
 
     def go(self) -> dict[str, Any]:
         """Run it to the end and say how it went."""
         fds, self._link.fds = self._link.fds, []
-        started = monotonic()
+        self._link.ended = None
+        self._watch = Watch(monotonic())
         try:
-            self._main = launch(self._request, *fds)
+            self._program = self._link.spawner.start(self._request, fds)
         except LaunchError as error:
             return {"reason": "launch_error", "message": str(error)}
         finally:
             for fd in fds:
                 os.close(fd)
-        self._watch = Watch(started)
-        self._wait_for_main()
-        survivors = self._end_the_rest()
+        try:
+            self._wait_for_main()
+            survivors = self._end_the_rest()
+        except LaunchError as error:
+            return {"reason": "launch_error", "message": str(error)}
+        except SpawnerGone:
+            kill_all(self._tree, spared=self._link.spawner.pid)
+            raise
         return {
             "reason": self._reason,
             "message": self._message,
             "returncode": None if self._status is None else os.waitstatus_to_exitcode(self._status),
             "leftovers": self._leftovers,
             "survivors": survivors,
-            **self._watch.report((self._ended or monotonic()) - started),
+            **self._watch.report(cut_short=self._reason != "exited"),
         }
+
+    def _tree(self) -> Iterator[Process]:
+        """All that the command has started, and itself."""
+        return (process for process in descendants(os.getpid()) if process.pid != self._link.spawner.pid)
 
     def _wait_for_main(self) -> None:
         """Until the main process has ended, or has to be."""
@@ -228,7 +253,7 @@ class Run:
         # Of our own time: on a busy machine a look takes long, and costs no more.
         begun = process_time()
         tree = []
-        for process in descendants(os.getpid()):
+        for process in self._tree():
             tree.append(process)
             if len(tree) > request["max_processes"]:
                 break
@@ -263,7 +288,7 @@ class Run:
         """End what still lives, gently if there is time; hands back what could not be ended."""
         if self._reason == "exited" and self._reap():
             self._wait_gone(monotonic() + min(SETTLE_S, self._request["grace_s"]))
-            self._leftovers = [str(process) for process in descendants(os.getpid()) if process.alive]
+            self._leftovers = [str(process) for process in self._tree() if process.alive]
         if not self._reap():
             return []
         if self._reason != "limit" and self._asked() != "kill":
@@ -272,7 +297,7 @@ class Run:
 
     def _terminate(self) -> None:
         """SIGTERM to all, and the grace time for them to go."""
-        for process in list(descendants(os.getpid())):
+        for process in list(self._tree()):
             send(signal.SIGTERM, process.pid)
             send(signal.SIGCONT, process.pid)  # a stopped one would not see it
         if not self._wait_gone(monotonic() + self._request["grace_s"]) and self._status is None:
@@ -291,26 +316,30 @@ class Run:
         """SIGKILL until nothing is left."""
         until = monotonic() + KILL_WAIT_S
         while self._reap() and monotonic() < until:
-            kill_all(lambda: descendants(os.getpid()))
+            kill_all(self._tree, spared=self._link.spawner.pid)
             if self._reap():
                 self._link.wait(0.05)
-        return [str(process) for process in descendants(os.getpid())] if self._reap() else []
+        return [str(process) for process in self._tree()] if self._reap() else []
 
     def _reap(self) -> bool:
-        """Collect what has ended, with what it used; says whether there is any child left."""
-        while True:
-            try:
-                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            except ChildProcessError:
-                return False
-            if ended is None:
-                return True
-            now = monotonic()
-            io = read_proc(f"/proc/{ended.si_pid}/io")
-            _, status, usage = os.wait4(ended.si_pid, 0)
+        """Collect what has ended, with what it used; says whether anything is left."""
+        spawner, ended = self._link.spawner, self._link.ended
+        if ended is not None:
+            self._link.ended = None
+            if "status" not in ended:
+                program, cwd = self._program
+                fault = ended.get("fault")
+                what = f"cannot run {os.fsdecode(program)!r}: {fault}"
+                raise LaunchError(what if fault else explain(ended["errno"], program, cwd))
+            self._status = ended["status"]
+            self._watch.add_main(ended)
+        while orphan := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if orphan.si_pid == spawner.pid:
+                raise SpawnerGone(SPAWNER_GONE)
+            io = read_proc(f"/proc/{orphan.si_pid}/io")
+            _, _, usage = os.wait4(orphan.si_pid, 0)
             self._watch.add_ended(io, usage)
-            if ended.si_pid == self._main:
-                self._status, self._ended = status, now
+        return self._status is None or any(pid != spawner.pid for pid in child_finder()(os.getpid(), 1))
 
 
 def tell_of_crash(link: Link) -> None:
@@ -325,20 +354,17 @@ def tell_of_crash(link: Link) -> None:
     sys.excepthook = hook
 
 
-def main(descriptor: str, sheltered: str = "") -> None:
-    """Serve the runner until its end of the socket closes; `sheltered`, from a child that outlives this process."""
-    fd = int(descriptor)
-    if sheltered and (child := os.fork()):
-        os.close(fd)
-        os.waitpid(child, 0)
-        return
-    os.chdir("/")
+def main(runner_fd: int, spawner_fd: int, spawner_pid: int) -> None:
+    """Serve the runner until its end of the socket closes."""
     become_subreaper()
     take_precedence()
-    link = Link(fd)
+    link = Link(runner_fd, Spawner(spawner_fd, spawner_pid))
     tell_of_crash(link)
     while not link.closed:
-        link.wait(None)
+        try:
+            link.wait(None)
+        except SpawnerGone:
+            return  # the runner starts another of us when it needs one
         while link.requests:
             request = link.requests.pop(0)
             # A `stop` found here is for a run that has ended meanwhile.
