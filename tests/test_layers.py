@@ -30,8 +30,11 @@ LAYERS: tuple[frozenset[str], ...] = (
 KNOWS_CONFIG = frozenset({"cli", "experiments", "session", "plan", "evals"})
 # A number, an outcome and a failure read the same on a terminal and in a message.
 SINKS_KNOW = frozenset({"paceline.report.format", "paceline.report.markdown", "paceline.report.table"})
-# Curation is a library of its own that could leave the house, but for the home that a private Ray cluster has.
-CURATE_KNOWS = frozenset({"curate", "errors", "urls", "numbers", None, "paceline.run.ray.home"})
+# Curation is a library of its own that could leave the house, but for the home that a private Ray cluster has, and the
+# count of CPUs, which is made in one place.
+CURATE_KNOWS = frozenset(
+    {"curate", "errors", "urls", "numbers", None, "paceline.run.ray.home", "paceline.record.capacity"}
+)
 STANDARD_LIBRARY_ONLY = (
     "paceline.emit",
     "paceline.model",

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paceline.record.capacity import usable_memory_bytes
 from paceline.run.ray.home import Home
 from paceline.run.ray.ports import (
     PURPOSES,
     Ports,
     daemon_env,
-    memory_bytes,
     script_env,
     start_flags,
     store_bytes,
@@ -70,7 +70,7 @@ def test_whole_numbers_are_bytes(size: int) -> None:
 
 @given(fraction=st.floats(min_value=0.01, max_value=1))
 def test_fractions_are_of_the_memory(fraction: float) -> None:
-    assert store_bytes({"object_store_memory": fraction}) == int(fraction * memory_bytes())
+    assert store_bytes({"object_store_memory": fraction}) == int(fraction * usable_memory_bytes())
 
 
 @pytest.mark.parametrize("size", [0, -1, 0.0, float("nan"), True, "4 GiB", []])

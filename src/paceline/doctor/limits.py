@@ -9,7 +9,8 @@ from pathlib import Path
 
 from paceline.doctor.machine import Machine, Remark, remark
 from paceline.numbers import digits, percent, size
-from paceline.record.environment import cgroup_dirs, container_facts
+from paceline.record.capacity import cgroup_dirs
+from paceline.record.environment import container_facts
 from paceline.run.ray.home import SHARED_MEMORY, homes, temporary_base
 from paceline.run.ray.ports import HIGHEST_PORT, LOWEST_PORT, SMALLEST_CHOICE
 

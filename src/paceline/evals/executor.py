@@ -35,6 +35,7 @@ from paceline.evals.supervisor import Supervisor
 from paceline.evals.unrecorded import UnrecordedStubs
 from paceline.evals.workers import DRAIN, Interrupts, WorkerSeat
 from paceline.model import Record
+from paceline.record.capacity import whole_cpus
 from paceline.record.environment import Environment
 from paceline.record.events import SESSION_FINISHED, first_start
 from paceline.record.layout import EVENTS, GPU_STATS, WORKERS
@@ -289,7 +290,7 @@ class _Run:
         """Run what is left; seconds in which workers had a stub, and in which they could have had one."""
         launcher = make_launcher(self._executor._on, self._directory, self._context.secret_names)
         seats = min(self._executor.max_concurrent_runs, len(pending))
-        cpus = len(os.sched_getaffinity(0))
+        cpus = whole_cpus()
 
         def berth(device: DeviceState) -> Berth:
             share = 0.0 if device.is_cpu else 1 / self._pool.workers_per_device

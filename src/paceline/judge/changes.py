@@ -10,7 +10,6 @@ derivation and measured error rates are in docs/statistics.md.
 """
 
 import math
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -19,6 +18,7 @@ import numpy as np
 
 from paceline.judge.confirmation import confirm
 from paceline.judge.intervals import LONGEST_SERIES, SHORTEST_SEGMENT, Floats, Integers, cumulated, intervals
+from paceline.record.capacity import whole_cpus
 
 _SHORTEST_SERIES = 2 * SHORTEST_SEGMENT + 2
 _HOP = LONGEST_SERIES * 3 // 4
@@ -99,7 +99,7 @@ def change_points_of_many(
     """The change points of each series, in order; on several processes where that is faster, or on `jobs`."""
     every = [np.asarray(values, dtype=float) for values in series]
     pays = sum(map(len, every)) >= _PAYS_FROM
-    wanted = jobs or (len(os.sched_getaffinity(0)) if pays else 1)
+    wanted = jobs or (whole_cpus() if pays else 1)
     if wanted <= 1 or len(every) <= 1:
         return [change_points(values) for values in every]
     from concurrent.futures import ProcessPoolExecutor

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.model import Settings
+from paceline.record.capacity import cgroup_limits
 from paceline.record.codec import digest
 from paceline.record.events import utc_now
 from paceline.record.packages import conda_explicit, describe_python
@@ -227,8 +228,7 @@ def _memory() -> dict[str, int]:
 
 def container_facts(environ: Mapping[str, str], root: Path = Path("/")) -> dict[str, Any]:
     kind = _container_kind(environ, root)
-    limits = _cgroup_limits(root)
-    return {**({"kind": kind} if kind else {}), **limits}
+    return {**({"kind": kind} if kind else {}), **cgroup_limits(root)}
 
 
 def _container_kind(environ: Mapping[str, str], root: Path) -> str | None:
@@ -243,32 +243,6 @@ def _container_kind(environ: Mapping[str, str], root: Path) -> str | None:
         return "docker"
     match = re.search(r"kubepods|docker|containerd|lxc|podman", _read(root / "proc/1/cgroup"))
     return match[0] if match else environ.get("container")
-
-
-def _cgroup_limits(root: Path) -> dict[str, float]:
-    """The tightest limits of this process's control groups, version 2 or 1."""
-    limits: dict[str, float] = {}
-    for directory in cgroup_dirs(root):
-        quota, _, period = _read(directory / "cpu.max").partition(" ")
-        quota = quota or _read(directory / "cpu.cfs_quota_us")
-        period = period or _read(directory / "cpu.cfs_period_us")
-        memory = _read(directory / "memory.max") or _read(directory / "memory.limit_in_bytes")
-        if quota.isdecimal() and period.isdecimal() and int(period):
-            limits["cpu_limit"] = min(int(quota) / int(period), limits.get("cpu_limit", math.inf))
-        if memory.isdecimal() and int(memory) < 1 << 60:  # Version 1 says "no limit" by a huge number.
-            limits["memory_limit_bytes"] = min(int(memory), limits.get("memory_limit_bytes", math.inf))
-    return limits
-
-
-def cgroup_dirs(root: Path) -> list[Path]:
-    directories = []
-    for line in _read(root / "proc/self/cgroup").splitlines():
-        _, _, rest = line.partition(":")
-        controllers, _, group = rest.partition(":")
-        base = root / "sys/fs/cgroup" / controllers
-        inside = base / group.lstrip("/")
-        directories += [path for path in (inside, *inside.parents) if path.is_relative_to(base)]
-    return directories
 
 
 def _gpus() -> dict[str, Any]:

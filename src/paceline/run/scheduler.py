@@ -10,6 +10,7 @@ from functools import partial
 from typing import Protocol
 
 from paceline.model import Case, Record, Resources, Status
+from paceline.record.capacity import usable_cpus, usable_memory_bytes
 from paceline.run.collectors import device_ids
 from paceline.run.context import Stop
 
@@ -24,15 +25,13 @@ class Capacity:
 
 
 def machine_capacity() -> Capacity:
-    """CPUs this process may use, memory, and the GPUs that are visible to it."""
-    cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    memory_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    """CPUs and memory that this process may use, and the GPUs that are visible to it."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         gpus = device_ids()
     else:
         gpus = tuple(part.strip() for part in visible.split(",") if part.strip())
-    return Capacity(cpus=cpus, memory_bytes=memory_bytes, gpus=gpus)
+    return Capacity(cpus=usable_cpus(), memory_bytes=usable_memory_bytes(), gpus=gpus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,6 @@
 """All cores of this machine, without any engine: worker processes that take units of work over pipes."""
 
 import gc
-import os
 import signal
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,6 +16,7 @@ from paceline.curate.errors import PipelineError, WorkerLost
 from paceline.curate.stage import Stage
 from paceline.curate.task import Outcome, Task, Unit
 from paceline.curate.work import Sweeper, collector_paused, plan_units, run_unit, set_up
+from paceline.record.capacity import whole_cpus
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -38,7 +38,7 @@ class LocalExecutor:
     ) -> None:
         if tasks_per_unit < 1 or (workers is not None and workers < 1):
             raise PipelineError("local executor: workers and tasks_per_unit must be at least 1")
-        self.workers = workers or len(os.sched_getaffinity(0))
+        self.workers = workers or whole_cpus()
         self.tasks_per_unit = tasks_per_unit
         self.start_method = start_method
 

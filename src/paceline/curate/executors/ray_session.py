@@ -13,6 +13,7 @@ from typing import Any
 from paceline.curate.errors import PipelineError
 from paceline.curate.executors.ray_private import forget_token, single_node
 from paceline.errors import needs_extra
+from paceline.record.capacity import whole_cpus
 from paceline.run.ray.home import ClusterError, Home, knock, sweep_stale
 
 # Units are small and results smaller; the default of Ray would be a third of the machine's memory.
@@ -103,7 +104,7 @@ def _private_cluster() -> Iterator[None]:
 def _start(ray: Any, ray_dir: Path) -> Any:
     return ray.init(
         address="local",
-        num_cpus=len(os.sched_getaffinity(0)),
+        num_cpus=whole_cpus(),
         include_dashboard=False,
         log_to_driver=False,
         logging_level=logging.ERROR,

@@ -360,6 +360,7 @@ def main(runner_fd: int, spawner_fd: int, spawner_pid: int) -> None:
     take_precedence()
     link = Link(runner_fd, Spawner(spawner_fd, spawner_pid))
     tell_of_crash(link)
+    stuck: list[str] = []
     while not link.closed:
         try:
             link.wait(None)
@@ -369,4 +370,9 @@ def main(runner_fd: int, spawner_fd: int, spawner_pid: int) -> None:
             request = link.requests.pop(0)
             # A `stop` found here is for a run that has ended meanwhile.
             if request["do"] == "run":
-                link.reply({"id": request["id"], **Run(request, link).go()})
+                report = Run(request, link).go()
+                stuck = report.get("survivors", [])
+                link.reply({"id": request["id"], **report})
+    link.spawner.socket.close()
+    if not stuck:  # or it waits for what could not be ended
+        os.waitpid(spawner_pid, 0)

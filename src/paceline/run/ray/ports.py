@@ -3,7 +3,6 @@
 import errno
 import json
 import math
-import os
 import random
 import socket
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.model import is_number
+from paceline.record.capacity import limited_cpus, usable_memory_bytes
 from paceline.run.local import tree
 from paceline.run.ray.home import Home
 
@@ -51,8 +51,6 @@ NO_SPILLING = {
     # Ray's second way out of a full store: memory-mapped files on disk. No disk is less than 0 % full, so it is shut.
     "local_fs_capacity_threshold": 0.0,
 }
-
-_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 class Ports:
@@ -160,7 +158,7 @@ def start_flags(options: Mapping[str, Any], ports: Ports, ray_dir: Path) -> list
         "--min-worker-port": 0,
         "--max-worker-port": 0,
         "--temp-dir": ray_dir,
-        "--num-cpus": options.get("num_cpus"),
+        "--num-cpus": options.get("num_cpus", limited_cpus()),
         "--num-gpus": options.get("num_gpus") or 0,
         "--object-store-memory": store_bytes(options),
         # Left to Ray where nothing is said: it starts one if its packages are there. Its API is what Xenna asks.
@@ -187,16 +185,7 @@ def store_bytes(options: Mapping[str, Any]) -> int | None:
         raise ValueError(
             f"object_store_memory is {size!r}; give bytes, a fraction of the memory, or 'default'"
         )
-    return int(size * memory_bytes()) if isinstance(size, float) and size <= 1 else int(size)
-
-
-def memory_bytes() -> int:
-    """The machine's memory, or the container's share of it."""
-    sizes = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
-    for name in _CGROUP_LIMITS:
-        with suppress(OSError, ValueError):  # no such file, or "max"
-            sizes.append(int(Path(name).read_text()))
-    return min(sizes)
+    return int(size * usable_memory_bytes()) if isinstance(size, float) and size <= 1 else int(size)
 
 
 def script_env(environ: Mapping[str, str], home: Home, ports: Ports, *, dashboard: bool) -> dict[str, str]:
