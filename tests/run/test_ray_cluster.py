@@ -7,8 +7,10 @@ import shutil
 import socket
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import textwrap
+import venv
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, suppress
@@ -234,6 +236,77 @@ def test_without_ray_the_extra_is_named(
     wanted = r"^an entry with `ray:` needs the ray extra: pip install 'paceline\[ray\]'$"
     with pytest.raises(ClusterError, match=wanted), RayCluster({}, tmp_path / "r", environ):
         pass
+
+
+def make_environment(path: Path) -> tuple[Path, Path]:
+    """An environment of Python: its interpreter, and where its packages go."""
+    venv.create(path, with_pip=False, symlinks=True)
+    (site,) = path.glob("lib/python*/site-packages")
+    return path / "bin/python", site
+
+
+def test_an_entrys_own_python_starts_its_cluster(environ: dict[str, str], tmp_path: Path) -> None:
+    python, site = make_environment(tmp_path / "environment")
+    (site / "ray/scripts").mkdir(parents=True)
+    (site / "ray/__init__.py").touch()
+    said = "print(sys.executable, sys.argv[1]); sys.argv.pop(1)\n"
+    (site / "ray/scripts/scripts.py").write_text(f"import sys\n{said}{STAND_IN.replace('BEHAVIOUR', READY)}")
+    here = tmp_path / "here"
+    here.mkdir()
+    (here / "ray.py").write_text("raise SystemExit('not Ray')")
+    with RayCluster({}, tmp_path / "ray_cluster", environ, cwd=str(here), python=["env", str(python)]):
+        assert (tmp_path / "ray_cluster/ray_start.log").read_text().startswith(f"{python} start\n")
+
+
+def test_an_entrys_own_python_without_ray_is_said_in_one_line(
+    environ: dict[str, str], tmp_path: Path
+) -> None:
+    python, _ = make_environment(tmp_path / "environment")
+    with pytest.raises(ClusterError) as raised:
+        RayCluster({}, tmp_path / "ray_cluster", environ, python=[str(python)]).__enter__()
+    install = f"install it there: {python} -m pip install ray"
+    assert str(raised.value) == f"the entry's interpreter has no Ray: {python}; {install}"
+
+
+USERS_SCRIPT = """
+import json, os, pathlib, sys
+import ray
+ray.init(log_to_driver=False)
+
+@ray.remote
+def work():
+    import users_package
+    return sys.executable, users_package.ANSWER
+
+python, answer = ray.get(work.remote())
+metrics = {"answer": answer, "is_same": python == sys.executable}
+pathlib.Path(os.environ["PACELINE_RESULTS_PATH"], "metrics.json").write_text(json.dumps(metrics))
+"""
+
+
+@needs_ray
+@pytest.mark.ray
+def test_workers_import_what_the_entrys_interpreter_has(base: Path, tmp_path: Path) -> None:
+    python, site = make_environment(tmp_path / "environment")
+    (site / "users_package.py").write_text("ANSWER = 42")
+    (site / "ours.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    (tmp_path / "script.py").write_text(USERS_SCRIPT)
+    ray = {"num_cpus": 1, "object_store_memory": 80_000_000, "start_timeout_s": 300}
+    wanted = [{"metric": "answer", "exact_value": 42}, {"metric": "is_same", "exact_value": True}]
+    entry = {
+        "name": "e",
+        "script": "script.py",
+        "interpreter": str(python),
+        "ray": ray,
+        "requirements": wanted,
+    }
+    (tmp_path / "suite.json").write_text(
+        json.dumps({"results_dir": str(tmp_path / "out"), "entries": [entry]})
+    )
+    command = [sys.executable, "-m", "paceline", "run", "suite.json", "--no-history"]
+    environ = {**os.environ, "TMPDIR": str(base)}
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_ray_on_the_users_path_will_do(

@@ -138,7 +138,9 @@ class Work(Section):
     )
     script_base_dir: str | None = Field(default=None, description="Where `script` is looked up first.")
     interpreter: TextOrList | None = Field(
-        default=None, description="What runs `script`; the Python that runs paceline by default."
+        default=None,
+        description="What runs `script`; the Python that runs paceline by default. A Python that is given starts "
+        "the entry's Ray cluster too.",
     )
     timeout_s: Seconds | None = Field(
         default=None, description="Time limit in seconds; `default_timeout_s` by default."

@@ -129,6 +129,15 @@ class SessionDir:
             below.hard_link(self.path, name, f"{entry}/{ARTIFACTS}/{copy}")
         return self.path / entry
 
+    def keep_packages(self, case: Case, packages: str, conda: str) -> None:
+        """Those of a prepared case whose Python is not the session's; an empty text is unknown, and no file."""
+        for name, text in (("pip-freeze.txt", packages), (CONDA, conda)):
+            target = f"{self._name(case)}/{ARTIFACTS}/{name}"
+            if text:
+                below.write(self.path, target, text.encode(), durable=False)
+            else:
+                below.remove(self.path, target)
+
     def run_dir(self, case: Case, label: str | None = None) -> Path:
         """The directory of one run of a prepared case: the entry's own, or `attempts/<label>` of several."""
         entry = self._name(case)

@@ -86,6 +86,7 @@ def capture(
     redactor, settings = redactor or Redactor(), settings or Settings()
     interpreter = describe_python(python)
     packages = tuple(redactor.text(mask_urls(line)) for line in interpreter.pop("packages", ()))
+    interpreter.pop("path", None)
     where = cwd or _attempt(Path.cwd) or Path("/")
     uname = os.uname()
     facts = {

@@ -36,7 +36,7 @@ def installed() -> list[str]:
 def describe_python(
     python: str, *, environ: Mapping[str, str] | None = None, timeout_s: float = 20
 ) -> dict[str, Any]:
-    """Version, executable and packages of an interpreter; empty when it cannot be asked."""
+    """Version, executable, packages and path of an interpreter; empty when it cannot be asked."""
     if Path(python) == Path(sys.executable):
         return _this_python()
     command = [python, "-I", str(Path(__file__).resolve())]
@@ -62,7 +62,7 @@ def _this_python() -> dict[str, Any]:
     version = ".".join(map(str, sys.version_info[:3]))
     implementation = sys.implementation.name
     described = {"version": version, "implementation": implementation, "executable": sys.executable}
-    return {**described, "packages": installed()}
+    return {**described, "packages": installed(), "path": sys.path}
 
 
 def _name_and_version(distribution: metadata.Distribution) -> tuple[str, str] | None:

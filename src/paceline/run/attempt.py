@@ -2,6 +2,7 @@
 
 import re
 import statistics
+import sys
 import time
 import traceback
 import uuid
@@ -17,6 +18,8 @@ from paceline.errors import PacelineError
 from paceline.model import Case, Measurement, Record, Scalar, Status, is_number
 from paceline.numbers import number
 from paceline.record.events import RUN_ENDED, RUN_STARTED, utc_now
+from paceline.record.packages import conda_explicit
+from paceline.record.redact import mask_urls
 from paceline.run.collectors import (
     Collector,
     SystemCollector,
@@ -26,6 +29,7 @@ from paceline.run.collectors import (
 )
 from paceline.run.conditions import Conditions, disturbances
 from paceline.run.context import Context, Stop, Tasks, Write
+from paceline.run.interpreter import foreign_python, packages_of
 from paceline.run.local.process import Command, Exit, Warden, describe_death
 from paceline.run.scheduler import Grant
 from paceline.run.script_output import OutputLog, ScriptOutput, read
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     from paceline.run.ray.cluster import RayCluster
 
 METRICS = "metrics.json"
+_RAY = re.compile(r"ray(?:==| @)")
 _FIGURES = re.compile(r"\d[\d.,]*")
 CURVE_FROM_S = 0.1
 """From which run time on the samples are kept as a curve; shorter runs have a handful of them."""
@@ -184,6 +189,7 @@ class Attempt:
         self._stop = stop
         self._log: OutputLog | None = None
         self._cluster: RayCluster | None = None
+        self._python: tuple[str, ...] = ()
 
     def record(self) -> tuple[Record, Tasks]:
         """Run the command as often as the case asks, up to the first run that does not pass."""
@@ -201,6 +207,7 @@ class Attempt:
             entry_dir,
             lambda count: self._log.tail(count) if self._log else [],
         )
+        self._find_python(entry_dir)
         started, begun = utc_now(), time.monotonic()
         crowded = gpu_memory_warnings(self._grant.gpus, case.gpu_mem_use_warning_threshold)
         runs: list[Run] = []
@@ -231,6 +238,25 @@ class Attempt:
         )
         return complete, runs[-1].output.tasks if runs else ()
 
+    def _find_python(self, entry_dir: Path) -> None:
+        """If the case runs another Python than the session, keep the packages of that one."""
+        command, context = self._command(entry_dir), self._context
+        own = context.environment.data.get("python", {}).get("executable", sys.executable)
+        python = foreign_python(self._case, command.env, command.cwd or ".", own)
+        if python is None:
+            return
+        packages = packages_of(python, command.env)
+        # An `interpreter` is the entry's word for it; a command that is a Python without Ray may well be another's.
+        if self._case.script or any(_RAY.match(line) for line in packages):
+            self._python = python.words
+        prefix = str(Path(python.path or "/none/none").parents[1])
+        text, conda = (
+            "".join(f"{line}\n" for line in packages),
+            conda_explicit({"CONDA_PREFIX": prefix}) or "",
+        )
+        mask = context.redactor.text
+        context.directory.keep_packages(self._case, mask(mask_urls(text)), mask(conda))
+
     def _start_cluster(self, stack: ExitStack, entry_dir: Path) -> str | None:
         """Start the entry's own Ray cluster; what went wrong, or None."""
         from paceline.run.ray.cluster import ClusterError, RayCluster
@@ -241,6 +267,7 @@ class Attempt:
             entry_dir / "ray_cluster",
             command.env,
             cwd=command.cwd,
+            python=self._python,
             redactor=self._context.redactor,
             stopping=self._stop.is_set,
         )

@@ -3,11 +3,12 @@
 import importlib.util
 import os
 import re
+import shlex
 import shutil
 import sys
 import threading
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from time import monotonic
@@ -27,6 +28,18 @@ TRIES = 3
 FOREVER_S = 1e9
 MAX_PROCESSES = 1 << 20
 READY = b"Ray runtime started"  # printed when its node is registered, which is when work can be given to it
+NO_RAY = 86
+# As `-m ray.scripts.scripts`, but a `ray.py` in the current directory is not Ray; `-P` is not known to older Pythons.
+START = f"""\
+import sys
+sys.path[:] = [path for path in sys.path if path]
+from importlib.util import find_spec
+spec = find_spec("ray")
+if spec is None or not spec.origin:
+    sys.exit({NO_RAY})
+import runpy
+runpy.run_module("ray.scripts.scripts", run_name="__main__", alter_sys=True)
+"""
 TAIL_LINES = 2
 TAIL_LINE_CHARS = 300
 TAIL_BYTES = 8192
@@ -40,7 +53,8 @@ _STAMP = re.compile(r"^\d{4}-\d\d-\d\d [\d:,]+\t[A-Z]+ \S+ -- ")
 class RayCluster:
     """While entered, a cluster that a script reaches with `env`; afterwards nothing of it is left but its logs.
 
-    `options` is an entry's `ray:`. With an `address` in it nothing is started: `env` leads to that cluster.
+    `options` is an entry's `ray:`. With an `address` in it nothing is started: `env` leads to that cluster. `python` is
+    the entry's own, which starts the cluster, since its workers run the same.
     """
 
     def __init__(
@@ -50,6 +64,7 @@ class RayCluster:
         environ: Mapping[str, str],
         *,
         cwd: str | None = None,
+        python: Sequence[str] = (),
         redactor: Redactor | None = None,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -57,6 +72,7 @@ class RayCluster:
         self.directory = directory
         self.environ = environ
         self.cwd = cwd
+        self.python = python
         self.redactor = redactor or Redactor()
         self.stopping = stopping
         self.start_timeout_s = float(options.get("start_timeout_s") or START_TIMEOUT_S)
@@ -98,7 +114,7 @@ class RayCluster:
 
     def _start(self, deadline: float) -> None:
         """Start it, on other ports if somebody was quicker to take one."""
-        command = ray_command(self.environ)
+        command = [*self.python, "-u", "-c", START, "start"] if self.python else ray_command(self.environ)
         sweep_stale(self.environ)
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
@@ -172,6 +188,11 @@ class Head:
         self._thread.start()
         while not self._ready:
             if self._exit is not None:
+                if self._exit.returncode == NO_RAY and self._cluster.python:
+                    python = shlex.join(self._cluster.python)
+                    raise ClusterError(
+                        f"the entry's interpreter has no Ray: {python}; install it there: {python} -m pip install ray"
+                    )
                 raise ClusterError(f"Ray did not start: {self._exit.message or 'it ended'}{self._log_tail()}")
             is_taken = self._home.names_taken_port()
             if monotonic() >= look_at:

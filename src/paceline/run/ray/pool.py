@@ -27,6 +27,7 @@ from paceline.record.layout import ARTIFACTS, entry_name, other_environment
 from paceline.run.attempt import Retries, guarded
 from paceline.run.context import Context, Stop, Tasks, Write
 from paceline.run.executor import skip_case
+from paceline.run.interpreter import foreign_python
 from paceline.run.ray.node import MESSAGE_BYTES, Job, Reply
 from paceline.run.ray.placement import PoolLedger, Slot
 from paceline.run.ray.shipping import LiveLog, Piece, TooMuch, find_roots, pack, put_down
@@ -312,10 +313,13 @@ class _Attempt:
 
         left = put_down(all_pieces(), partial(context.directory.location, self._case), context.redactor)
         packages, entry = other_environment(slot.environment_id)[1], entry_name(self._case)
+        freeze, path = f"{ARTIFACTS}/pip-freeze.txt", context.directory.path
         with suppress(OSError):  # a list of packages is not worth a failure
-            path = context.directory.path
-            below.write(
-                path, f"{entry}/{ARTIFACTS}/pip-freeze.txt", below.read(path, packages), durable=False
-            )
+            if freeze in reply.record.artifacts:
+                pass  # that of a Python of the case's own
+            elif foreign_python(self._case, context.environ, "/", sys.executable):
+                context.directory.keep_packages(self._case, "", "")
+            else:
+                below.write(path, f"{entry}/{freeze}", below.read(path, packages), durable=False)
         context.directory.clean(self._case)  # it was prepared here as for a run
         return left
