@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import quote
 from xml.etree import ElementTree
@@ -52,6 +53,21 @@ def test_lists_and_drawings_can_be_taken_along(watched: Watched, site: str) -> N
     drawing = ElementTree.fromstring(Path(download.value.path()).read_text())
     bars = drawing.findall("{http://www.w3.org/2000/svg}rect")
     assert len(bars) > 10 and all(bar.get("fill", "").startswith("rgb") for bar in bars)
+
+
+def test_phases_add_up_to_the_total(watched: Watched, tmp_path: Path) -> None:
+    """The total is not one more of them; what a pool adds comes on top of it."""
+    timings_s = {"run": 6.0, "total": 10.0, "cluster_start": 1.0, "cluster_stop": 1.0, "placement": 2.0}
+    stored = replace(record("phased", number=0), timings_s=timings_s)
+    with open_store(tmp_path / "benchmark.db") as store:
+        store.add(session(0), ENVIRONMENT, [stored])
+    build_site(tmp_path / "benchmark.db", tmp_path / "out")
+    page = watched.open(f"{(tmp_path / 'out').as_uri()}/index.html#/session/{session(0).id}")
+    page.locator("button.linkish").click()
+    rows = page.locator("details", has_text="Phases").locator(".bars > div")
+    shown = {" ".join(row.split()[:-4]): row.split()[-2] for row in rows.all_inner_texts()}
+    shares = {"run": "50", "cluster_start": "8", "cluster_stop": "8", "placement": "17"}
+    assert shown == {**shares, "the rest": "17"}
 
 
 def test_of_two_chosen_sessions_the_older_is_the_baseline(watched: Watched, site: str) -> None:

@@ -329,8 +329,14 @@ function Bars({ title, kind, rows }: { title: string; kind: string; rows: [name:
   );
 }
 
+/** Phases that a pool adds to what the node counts as the total. */
+const OUTSIDE = ['placement', 'transfer'];
+
 function Timings({ timings }: { timings?: Record<string, number> }) {
-  const rows = Object.entries(timings ?? {}).filter((row): row is [string, number] => typeof row[1] === 'number' && row[1] > 0);
+  const { total, ...parts } = timings ?? {};
+  const rows = Object.entries(parts).filter((row): row is [string, number] => typeof row[1] === 'number' && row[1] > 0);
+  const inside = rows.reduce((sum, [name, seconds]) => (OUTSIDE.includes(name) ? sum : sum + seconds), 0);
+  if (total > inside) rows.push(['the rest', total - inside]);
   return rows.length > 1 ? <Bars title="Phases" kind="phases" rows={rows} /> : null;
 }
 
