@@ -7,17 +7,20 @@ An absolute time says little on a busy machine, so each figure stands beside its
 """
 
 import os
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from figures import Row, finish, make_parser
 from measuring import cpu_s_of, environment, in_memory, in_turn
+
+from paceline.run.local.process import Command, Warden
 
 SCRIPT = """\
 import json, sys
@@ -131,14 +134,21 @@ class Stopwatch:
 
 
 def own_cpu_s() -> float:
-    """CPU of this process and of the wardens below it, without the benchmarks they ran."""
+    """CPU of this process, and of the wardens and spawners below it, without the benchmarks they ran."""
     ticks = os.sysconf("SC_CLK_TCK")
     total = time.process_time()
-    for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split():
+    wardens = children_of(os.getpid())
+    for pid in [*wardens, *(spawner for warden in wardens for spawner in children_of(warden))]:
         with suppress(OSError):
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             total += (int(fields[11]) + int(fields[12])) / ticks
     return total
+
+
+def children_of(pid: int) -> list[int]:
+    with suppress(OSError):
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return []
 
 
 def own_rss_bytes() -> int:
@@ -184,7 +194,7 @@ def measure_session(directory: Path, count: int, rounds: int) -> list[Row]:
             figure=statistics.median(cpus_ms),
             bound=3,
             unit="ms",
-            detail="runner and warden",
+            detail="runner, warden and spawner",
         ),
     ]
 
@@ -224,6 +234,126 @@ def measure_memory(directory: Path, count: int) -> list[Row]:
     ]
 
 
+GNU_TIME = Path("/usr/bin/time")
+MIB = 1 << 20
+LOOPS_BESIDE = " and two endless ones"
+LOOP = "import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n    sum(range(100_000))"
+
+
+@contextmanager
+def endless_loops(count: int) -> Iterator[None]:
+    """Others who use the machine; they end with us, however we end."""
+    argv = [sys.executable, "-c", LOOP, str(os.getpid())]
+    loops = [subprocess.Popen(argv, start_new_session=True) for _ in range(count)]
+    try:
+        time.sleep(0.5 if count else 0)  # until they are at it
+        yield
+    finally:
+        for loop in loops:
+            loop.kill()
+            loop.wait()
+
+
+# A command by the shortest way there is, each time that a line comes in.
+BARE = """
+import os, sys, time
+argv = sys.argv[1:]
+quiet = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
+for _ in sys.stdin:
+    started = time.perf_counter()
+    os.wait4(os.posix_spawn(argv[0], argv, os.environ, file_actions=quiet), 0)
+    print(time.perf_counter() - started, flush=True)
+"""
+
+
+@contextmanager
+def bare_loop(argv: list[str]) -> Iterator[Callable[[], float]]:
+    """Measures a command; in a session of its own, as the scheduler gives each its share and ours has one, too."""
+    command = [sys.executable, "-c", BARE, *argv]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1, start_new_session=True
+    ) as loop:
+        asked, answers = loop.stdin, loop.stdout
+        assert asked is not None and answers is not None
+
+        def measure() -> float:
+            asked.write("\n")
+            return float(answers.readline())
+
+        yield measure
+
+
+def gnu_time_bytes(argv: list[str]) -> int:
+    done = subprocess.run([GNU_TIME, "-f", "%M", *argv], capture_output=True, check=True)
+    return int(done.stderr.split()[-1]) * 1024
+
+
+def time_rows(name: str, argv: list[str], rounds: int, warden: Warden) -> Iterator[Row]:
+    """The time that we report beside that of the bare loop: median and spread (between the quartiles)."""
+    command = Command(argv=tuple(argv), env=os.environ)
+    for loops, when in ((0, ""), (2, "_busy")):
+        with endless_loops(loops), bare_loop(argv) as measure:
+            bare, ours = in_turn(
+                rounds,
+                measure,
+                lambda: warden.run(command, lambda _stream, _chunk: None).usage.wall_s,
+            )
+        spreads = [last - first for first, _, last in (statistics.quantiles(times) for times in (bare, ours))]
+        beside = f"wall, beside a bare loop ({statistics.median(bare) * 1000:.2f} ms)"
+        yield Row(
+            what=f"time of {name}{', busy' if loops else ''}",
+            metric=f"{name.split()[0].lower()}_time{when}_overhead",
+            figure=statistics.median(ours) / statistics.median(bare),
+            bound=1.1,
+            unit="x",
+            detail=f"{beside}{LOOPS_BESIDE * bool(loops)}; spread {spreads[1] / spreads[0]:.2f} x",
+        )
+
+
+def memory_rows(name: str, argv: list[str], rounds: int, warden: Warden) -> Iterator[Row]:
+    """How far the peak that we report is from GNU time's, as a share of what is allowed; none is never wrong."""
+    if not GNU_TIME.exists():
+        print(
+            f"{GNU_TIME} is missing (apt-get install time): the memory of {name} is left out", file=sys.stderr
+        )
+        return
+    command = Command(argv=tuple(argv), env=os.environ)
+    theirs, ours = in_turn(
+        rounds,
+        lambda: gnu_time_bytes(argv),
+        lambda: warden.run(command, lambda _stream, _chunk: None).usage.peak_memory_bytes,
+    )
+    expected, known = statistics.median(map(float, filter(None, theirs))), [peak for peak in ours if peak]
+    off = max((abs(peak - expected) for peak in known), default=0.0)
+    found = f"{statistics.median(known) / MIB:.2f} MiB in {len(known)} of {rounds}" if known else "none"
+    yield Row(
+        what=f"memory of {name}",
+        metric=f"{name.split()[0].lower()}_memory_overhead",
+        figure=off / max(MIB / 2, expected / 10),
+        bound=1,
+        unit="x",
+        detail=f"largest error over 0.5 MiB or 10 %; {found}, GNU time {expected / MIB:.2f} MiB",
+    )
+
+
+def measure_commands(directory: Path, rounds: int) -> list[Row]:
+    """What is reported of short commands, quiet and busy."""
+    script = directory / "script.py"
+    script.write_text("import json\njson.dumps(list(range(10_000)))\n")
+    true, sleep = (shutil.which(name) or name for name in ("true", "sleep"))
+    commands = {
+        "true": ([true], rounds),
+        "sleep 0.01": ([sleep, "0.01"], rounds // 2),
+        "Python script": ([sys.executable, str(script)], rounds // 5),
+    }
+    rows: list[Row] = []
+    with Warden() as warden:
+        for name, (argv, count) in commands.items():
+            rows += time_rows(name, argv, count, warden)
+            rows += memory_rows(name, argv, 10, warden)
+    return rows
+
+
 def main() -> int:
     parser = make_parser(__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer entries and repeats")
@@ -237,6 +367,7 @@ def main() -> int:
         rows = measure_start(directory, 3 if args.quick else 9)
         rows += measure_session(directory, 50 if args.quick else 200, 1 if args.quick else 3)
         rows += measure_memory(directory, 500 if args.quick else 10_000)
+        rows += measure_commands(directory, 60 if args.quick else 300)
     return finish(args, rows)
 
 
