@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -168,11 +169,12 @@ def gnu_time_bytes(*argv: str) -> int:
         ("/bin/true",),
         ("sleep", "0.3"),
         ("sh", "-c", "exec sleep 0.01"),
+        ("bash", "-c", "x=$(printf %0500000d 1); exec sleep 0.3"),
         (sys.executable, "-I", "-S", "-c", "pass"),
         (sys.executable, "-c", "import json, asyncio"),
         (sys.executable, "-c", "bytearray(60 << 20); import time; time.sleep(0.5)"),
     ],
-    ids=["true", "sleep", "exec", "python", "modules", "freed"],
+    ids=["true", "sleep", "exec", "exec_of_a_smaller_one", "python", "modules", "freed"],
 )
 def test_a_peak_is_that_of_gnu_time_or_none(warden: Warden, argv: tuple[str, ...]) -> None:
     """Whatever the size of the process that spawns it."""
@@ -206,7 +208,9 @@ os.wait()
 
 
 def test_a_small_peak_is_known_only_if_hardly_a_page_was_touched_after_it_was_seen() -> None:
-    with subprocess.Popen(["sleep", "600"]) as small:
+    program = shutil.which("sleep")
+    assert program is not None
+    with subprocess.Popen([program, "600"]) as small:
         try:
             wait_until(
                 lambda: (seen := look(small.pid)) is not None and seen.name == "sleep" and seen.state == b"S"
@@ -215,6 +219,7 @@ def test_a_small_peak_is_known_only_if_hardly_a_page_was_touched_after_it_was_se
             assert seen is not None
             for more, known in ((0, True), (FEW_FAULTS, True), (FEW_FAULTS + 1, False)):
                 watch = Watch(0.0)
+                watch.program = os.fsencode(program)
                 watch.sample([seen])
                 usage = [0, 0, 1024, 0, 0, 0, seen.faults + more, *[0] * 9]
                 status = b"VmHWM:  7000 kB\n"

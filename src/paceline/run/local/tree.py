@@ -246,9 +246,9 @@ class Watch:
         self._unknown_below_bytes: int | None = None
         self._largest_bytes = 0  # of a single process, as the kernel counted it
         self._largest_sum_bytes = 0  # of several, as they were seen together
-        self._small_peak: tuple[int, int] | None = (
-            None  # of the command, when it was last seen, and its page faults
-        )
+        self.program = b""  # the file that the command runs
+        # Of the command, when it was last seen, and its page faults by then.
+        self._small_peak: tuple[int, int] | None = None
         self._memory_time = 0.0  # byte-seconds
         self._last: tuple[float, int] | None = None
         self._interval_s = FIRST_INTERVAL_S
@@ -292,11 +292,18 @@ class Watch:
             self._advance(now - self.started, memory)
         if len(tree) > 1:
             self._largest_sum_bytes = max(self._largest_sum_bytes, memory)
-        elif 0 < memory < SMALL_BYTES:
-            peak_bytes = _peak_in(read_proc(f"/proc/{tree[0].pid}/status"))
-            self._small_peak = (peak_bytes, tree[0].faults) if peak_bytes else None
+        self._small_peak = self._look_closely(*tree) if len(tree) == 1 else None
         self._keep((round(now - self.started, 4), memory, round(cpu_s, 3), len(tree)))
         return memory, len(tree)
+
+    def _look_closely(self, process: Process) -> tuple[int, int] | None:
+        """The peak of a small command and its page faults before; not if it has become another program meanwhile."""
+        if not 0 < process.memory_bytes < SMALL_BYTES or not _is_same_file(process.pid, self.program):
+            return None
+        peak_bytes = _peak_in(read_proc(f"/proc/{process.pid}/status"))
+        return (
+            (peak_bytes, process.faults) if peak_bytes and _is_same_file(process.pid, self.program) else None
+        )
 
     def _keep(self, sample: Sample) -> None:
         """Store it, unless it is too near to the last; when there are too many, every second one goes."""
@@ -353,6 +360,14 @@ class Watch:
             "involuntary_context_switches": self.preemptions,
             "samples": [(min(t_s, wall_s), *rest) for t_s, *rest in self.samples],
         }
+
+
+def _is_same_file(pid: int, program: bytes) -> bool:
+    """Whether a process runs this program: what it was before, or a script's interpreter, had another peak."""
+    try:
+        return os.path.samestat(os.stat(f"/proc/{pid}/exe"), os.stat(program))
+    except OSError:
+        return False
 
 
 def _peak_in(status: bytes) -> int | None:

@@ -205,12 +205,13 @@ class Run:
         self._link.ended = None
         self._watch = Watch(monotonic())
         try:
-            self._program = self._link.spawner.start(self._request, fds)
+            self._program, self._cwd = self._link.spawner.start(self._request, fds)
         except LaunchError as error:
             return {"reason": "launch_error", "message": str(error)}
         finally:
             for fd in fds:
                 os.close(fd)
+        self._watch.program = os.path.join(self._cwd, self._program)
         try:
             self._wait_for_main()
             survivors = self._end_the_rest()
@@ -327,10 +328,9 @@ class Run:
         if ended is not None:
             self._link.ended = None
             if "status" not in ended:
-                program, cwd = self._program
                 fault = ended.get("fault")
-                what = f"cannot run {os.fsdecode(program)!r}: {fault}"
-                raise LaunchError(what if fault else explain(ended["errno"], program, cwd))
+                what = f"cannot run {os.fsdecode(self._program)!r}: {fault}"
+                raise LaunchError(what if fault else explain(ended["errno"], self._program, self._cwd))
             self._status = ended["status"]
             self._watch.add_main(ended)
         while orphan := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
