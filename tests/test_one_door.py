@@ -13,7 +13,7 @@ PACKAGES = ("dashboard", "history", "record", "report", "session", "sinks")
 
 EXCEPTIONS = {
     "dashboard/site.py: read_bytes": "a file of the package itself",
-    "record/environment.py: read_text": "what the kernel and the system say of this machine",
+    "record/capacity.py: read_text": "what the kernel and the system say of this machine",
     "record/lock.py: read_text": "what the kernel says of a process and of this machine's start",
     "record/packages.py: read_text": "metadata of installed packages; it runs alone under other interpreters",
     "record/packages.py: read_bytes": "the conda environment that is active",

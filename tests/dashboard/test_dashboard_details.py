@@ -66,7 +66,7 @@ def test_phases_add_up_to_the_total(watched: Watched, tmp_path: Path) -> None:
     page.locator("button.linkish").click()
     rows = page.locator("details", has_text="Phases").locator(".bars > div")
     shown = {" ".join(row.split()[:-4]): row.split()[-2] for row in rows.all_inner_texts()}
-    shares = {"run": "50", "cluster_start": "8", "cluster_stop": "8", "placement": "17"}
+    shares = {"run": "50", "cluster_start": "8.3", "cluster_stop": "8.3", "placement": "17"}
     assert shown == {**shares, "the rest": "17"}
 
 

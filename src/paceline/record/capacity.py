@@ -35,10 +35,10 @@ def cgroup_limits(root: Path) -> dict[str, float]:
     """The tightest limits of this process's control groups, version 2 or 1."""
     limits: dict[str, float] = {}
     for directory in cgroup_dirs(root):
-        quota, _, period = _read(directory / "cpu.max").partition(" ")
-        quota = quota or _read(directory / "cpu.cfs_quota_us")
-        period = period or _read(directory / "cpu.cfs_period_us")
-        memory = _read(directory / "memory.max") or _read(directory / "memory.limit_in_bytes")
+        quota, _, period = read_system(directory / "cpu.max").partition(" ")
+        quota = quota or read_system(directory / "cpu.cfs_quota_us")
+        period = period or read_system(directory / "cpu.cfs_period_us")
+        memory = read_system(directory / "memory.max") or read_system(directory / "memory.limit_in_bytes")
         if quota.isdecimal() and period.isdecimal() and int(period):
             limits["cpu_limit"] = min(int(quota) / int(period), limits.get("cpu_limit", math.inf))
         if memory.isdecimal() and int(memory) < UNLIMITED_BYTES:
@@ -49,7 +49,7 @@ def cgroup_limits(root: Path) -> dict[str, float]:
 def cgroup_dirs(root: Path) -> list[Path]:
     """The directories of this process's control groups, and of all above them."""
     directories = []
-    for line in _read(root / "proc/self/cgroup").splitlines():
+    for line in read_system(root / "proc/self/cgroup").splitlines():
         _, _, rest = line.partition(":")
         controllers, _, group = rest.partition(":")
         base = root / "sys/fs/cgroup" / controllers
@@ -58,8 +58,9 @@ def cgroup_dirs(root: Path) -> list[Path]:
     return directories
 
 
-def _read(path: Path) -> str:
+def read_system(path: str | Path) -> str:
+    """What the kernel or the system says in a file, nothing where it is not there or not ours to read."""
     try:
-        return path.read_text(errors="replace").strip()
+        return Path(path).read_text(errors="replace").strip("\0\n ")
     except OSError:
         return ""

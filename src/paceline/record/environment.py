@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.model import Settings
-from paceline.record.capacity import cgroup_limits
+from paceline.record.capacity import cgroup_limits, read_system
 from paceline.record.codec import digest
 from paceline.record.events import utc_now
 from paceline.record.packages import conda_explicit, describe_python
@@ -188,13 +188,6 @@ def _attempt(read: Callable[[], Any]) -> Any:
         return None
 
 
-def _read(path: str | Path) -> str:
-    try:
-        return Path(path).read_text(errors="replace").strip("\0\n ")
-    except OSError:
-        return ""
-
-
 def _operating_system() -> str:
     release = _attempt(platform.freedesktop_os_release) or {}
     return f"{release.get('ID', os.uname().sysname)} {release.get('VERSION_ID', '')}".strip()
@@ -202,21 +195,21 @@ def _operating_system() -> str:
 
 def _cpu() -> dict[str, Any]:
     cpus = "/sys/devices/system/cpu"
-    no_turbo, boost = _read(f"{cpus}/intel_pstate/no_turbo"), _read(f"{cpus}/cpufreq/boost")
+    no_turbo, boost = read_system(f"{cpus}/intel_pstate/no_turbo"), read_system(f"{cpus}/cpufreq/boost")
     names = r"^(?:model name|Model|cpu model|CPU part)\s*:\s*(.+)$"
-    model = re.search(names, _read("/proc/cpuinfo"), re.MULTILINE)
+    model = re.search(names, read_system("/proc/cpuinfo"), re.MULTILINE)
     facts = {
         "model": model[1].strip() if model else None,
         "count": os.cpu_count(),
         "affinity": _attempt(lambda: sorted(os.sched_getaffinity(0))),
-        "governor": _read(f"{cpus}/cpu0/cpufreq/scaling_governor") or None,
+        "governor": read_system(f"{cpus}/cpu0/cpufreq/scaling_governor") or None,
         "turbo": no_turbo == "0" if no_turbo else boost == "1" if boost else None,
     }
     return {name: fact for name, fact in facts.items() if fact is not None}
 
 
 def _memory() -> dict[str, int]:
-    fields = dict(re.findall(r"^(\w+):\s+(\d+) kB", _read("/proc/meminfo"), re.MULTILINE))
+    fields = dict(re.findall(r"^(\w+):\s+(\d+) kB", read_system("/proc/meminfo"), re.MULTILINE))
     wanted = {
         "memory_bytes": "MemTotal",
         "memory_available_bytes": "MemAvailable",
@@ -242,7 +235,7 @@ def _container_kind(environ: Mapping[str, str], root: Path) -> str | None:
         return "podman"
     if os.path.exists(root / ".dockerenv"):  # noqa: PTH110
         return "docker"
-    match = re.search(r"kubepods|docker|containerd|lxc|podman", _read(root / "proc/1/cgroup"))
+    match = re.search(r"kubepods|docker|containerd|lxc|podman", read_system(root / "proc/1/cgroup"))
     return match[0] if match else environ.get("container")
 
 
