@@ -291,7 +291,7 @@ def test_workers_import_what_the_entrys_interpreter_has(base: Path, tmp_path: Pa
     (site / "users_package.py").write_text("ANSWER = 42")
     (site / "ours.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
     (tmp_path / "script.py").write_text(USERS_SCRIPT)
-    ray = {"num_cpus": 1, "object_store_memory": 80_000_000, "start_timeout_s": 300}
+    ray = {"num_cpus": 1, "object_store_memory": 80_000_000, "start_timeout_s": 300, "dashboard": False}
     wanted = [{"metric": "answer", "exact_value": 42}, {"metric": "is_same", "exact_value": True}]
     entry = {
         "name": "e",
