@@ -167,7 +167,8 @@ class Head:
             daemons = daemon_env(cluster.environ, self.env, self._ports, start_timeout_s=timeout_s)
             self._command = Command(
                 argv=(*program, *start_flags(cluster.options, self._ports, self._home.ray_dir)),
-                env={**daemons, RUN_ID: self._run_id},
+                # What its processes have in temporary directories, as the dashboard does, goes with the home.
+                env={**daemons, RUN_ID: self._run_id, "TMPDIR": str(self._home.path)},
                 cwd=cluster.cwd,
                 timeout_s=FOREVER_S,
                 max_processes=MAX_PROCESSES,
