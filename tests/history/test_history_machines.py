@@ -206,3 +206,22 @@ def test_a_night_runs_nothing_again_that_only_another_machine_can_confirm(tmp_pa
     here, elsewhere = split_by_machine(found, "class-1")
     assert [one.series.environment_class for one in here] == ["class-1"]
     assert [one.series.environment_class for one in elsewhere] == ["class-7"]
+
+
+def test_a_case_that_moved_to_another_machine_is_not_compared_with_itself(nights: Path) -> None:
+    sides = Sides(None, None, lambda name: None)
+    moved = nights / "results" / "night-2" / "there" / "record.json"
+    data = json.loads(moved.read_text())
+    moved.write_text(json.dumps({**data, "environment": "env-1", "details": {}}))
+    extra = nights / "results" / "night-2" / "more"
+    extra.mkdir()
+    (extra / "record.json").write_text(
+        json.dumps({**data, "case": {**data["case"], "name": "more", "key": "more"}})
+    )
+    first, second = (sides.find(str(nights / "results" / f"night-{number}")) for number in (1, 2))
+    found = compare_sides(first, second)
+    assert {one.key.case for one in found.compared} == {"here"}
+    reasons = {one.case: one.why for one in found.missing}
+    assert "machines of another class" in reasons["there"]
+    anyway = compare_sides(first, second, anyway=True)
+    assert {one.key.case for one in anyway.compared} == {"here", "there"}
