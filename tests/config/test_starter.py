@@ -27,9 +27,9 @@ def test_it_plans(tmp_path: Path) -> None:
     assert not loaded.warnings
     plan = make_plan(loaded, session="s", results_dir=tmp_path)
     assert [case.name for case in plan.cases] == [
-        "sort[size=10000,order=random]",
-        "sort[size=100000,order=random]",
-        "sort[size=100000,order=sorted]",
+        "sort[order=random,size=10000]",
+        "sort[order=random,size=100000]",
+        "sort[order=sorted,size=100000]",
         "interpreter_start",
     ]
     assert not plan_errors(plan)

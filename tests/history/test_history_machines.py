@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from findings_nights import add_nights, noisy
 from in_process import Here, make_here
 from paceline.errors import PacelineError
+from paceline.experiments.nightly.suspicions import find_suspicions, split_by_machine
 from paceline.findings.comparing import compare_sides
 from paceline.findings.sides import Sides
 from paceline.history import open_store
@@ -193,3 +195,33 @@ def test_a_resumed_session_keeps_what_described_the_machine_before(here: Here) -
         (a,), (b,) = store.series("a", "exec_time_s"), store.series("b", "exec_time_s")
     assert (a.environment_class, b.environment_class) == (former["class_id"], "other-class")
     assert "another machine" in (path / "report.md").read_text()
+
+
+def test_a_night_runs_nothing_again_that_only_another_machine_can_confirm(tmp_path: Path) -> None:
+    with open_store(tmp_path / "benchmark.db") as store:
+        values = noisy(40, (30, 1.5))
+        add_nights(store, {"sort": values})
+        add_nights(store, {"sort": values}, first=41, environment=NODE)
+        found = find_suspicions(store, None, session(80).id, ["sort"], (), "class-1")
+    here, elsewhere = split_by_machine(found, "class-1")
+    assert [one.series.environment_class for one in here] == ["class-1"]
+    assert [one.series.environment_class for one in elsewhere] == ["class-7"]
+
+
+def test_a_case_that_moved_to_another_machine_is_not_compared_with_itself(nights: Path) -> None:
+    sides = Sides(None, None, lambda name: None)
+    moved = nights / "results" / "night-2" / "there" / "record.json"
+    data = json.loads(moved.read_text())
+    moved.write_text(json.dumps({**data, "environment": "env-1", "details": {}}))
+    extra = nights / "results" / "night-2" / "more"
+    extra.mkdir()
+    (extra / "record.json").write_text(
+        json.dumps({**data, "case": {**data["case"], "name": "more", "key": "more"}})
+    )
+    first, second = (sides.find(str(nights / "results" / f"night-{number}")) for number in (1, 2))
+    found = compare_sides(first, second)
+    assert {one.key.case for one in found.compared} == {"here"}
+    reasons = {one.case: one.why for one in found.missing}
+    assert "machines of another class" in reasons["there"]
+    anyway = compare_sides(first, second, anyway=True)
+    assert {one.key.case for one in anyway.compared} == {"here", "there"}

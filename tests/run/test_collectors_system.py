@@ -163,3 +163,13 @@ def test_what_runs_beside_as_planned_is_no_disturbance(idle: dict[str, bytes], c
     assert other.conditions(Usage(cpu_user_s=0.2)).disturbance() == (
         "other processes used 0.4 CPU cores on average"
     )
+
+
+def test_what_other_slots_of_a_pool_may_use_is_no_disturbance(
+    idle: dict[str, bytes], clock: list[float]
+) -> None:
+    with SystemCollector(1, beside_cpus=1) as system:
+        idle["/proc/stat"] = b"cpu  1300 0 1000 9000 0 0 0 0 0 0\n"  # 3 s of work in 2 s
+        clock[0] += 2
+    assert system.conditions(Usage(cpu_user_s=1)).disturbance() == ""
+    assert system.conditions(Usage()).disturbance() == "other processes used 0.50 CPU cores on average"

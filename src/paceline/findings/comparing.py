@@ -1,6 +1,7 @@
 """Two sides compared: each metric of each case that both have, with every sample."""
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
@@ -8,7 +9,7 @@ from typing import Any, NamedTuple
 
 from paceline.errors import PacelineError
 from paceline.findings.belief import ask, does_nothing, record_changes, work_of
-from paceline.findings.sides import Side
+from paceline.findings.sides import Measured, Side
 from paceline.judge import Comparison, compare
 from paceline.judge.requirements import is_beyond_belief
 from paceline.metrics import is_steady
@@ -17,6 +18,8 @@ from paceline.model import Direction, Measurement, Record, Status, is_finite
 FEWEST_STARTS = 3
 """Records on each side from which on each counts as one start; of fewer, every sample does."""
 _MEASURED = frozenset({Status.PASSED, Status.REQUIREMENT_FAILED})
+CaseKey = tuple[str, str, str]
+"""Key, variant and version of a case."""
 
 
 class MetricKey(NamedTuple):
@@ -128,6 +131,9 @@ def compare_sides(
     `cases` and `metrics` are functions that say whether a name is wanted.
     """
     baseline, candidate, unlike = _on_like_machines(baseline, candidate, anyway=anyway)
+    strangers: list[Missing] = []
+    if not unlike and not anyway:
+        baseline, candidate, strangers = _case_by_case(baseline, candidate, cases)
     old, new = (_values(side, cases, metrics) for side in (baseline, candidate))
     compared = [_compared(key, old[key], new[key]) for key in old if key in new]
     compared = [_questioned(one, (baseline, old[one.key]), (candidate, new[one.key])) for one in compared]
@@ -137,7 +143,7 @@ def compare_sides(
         baseline=baseline,
         candidate=candidate,
         compared=tuple(order),
-        missing=tuple(_missing(baseline, candidate, old, new)),
+        missing=(*strangers, *_missing(baseline, candidate, old, new)),
         unlike=unlike,
     )
 
@@ -155,6 +161,43 @@ def _on_like_machines(a: Side, b: Side, *, anyway: bool) -> tuple[Side, Side, tu
             f"{a.name} and {b.name} ran on unlike machines ({'; '.join(unlike)}): --anyway compares them all the same"
         )
     return a, b, unlike
+
+
+def _case_by_case(a: Side, b: Side, wanted: Any) -> tuple[Side, Side, list[Missing]]:
+    """The sides with each case on machines of one class, that which both have most records of.
+
+    A pool may have run a case on a node of another class than before: then there is nothing to hold it against.
+    """
+    counts: defaultdict[CaseKey, tuple[Counter[str], Counter[str]]]
+    counts = defaultdict(lambda: (Counter(), Counter()))
+    for place, side in enumerate((a, b)):
+        for one in side.measured:
+            if one.environment_class and one.record.status in _MEASURED:
+                counts[_case_key(one.record)][place][one.environment_class] += 1
+    chosen: dict[CaseKey, str] = {}
+    strangers = []
+    for key, (old, new) in counts.items():
+        common = sorted(old.keys() & new.keys(), key=lambda name: (-min(old[name], new[name]), name))
+        if common:
+            chosen[key] = common[0]
+        elif old and new:
+            chosen[key] = ""
+            if not wanted or wanted(key[0]):
+                why = "ran on machines of another class; --anyway compares them"
+                strangers.append(Missing(case=key[0], metric=None, side=b.name, why=why))
+
+    def kept(side: Side) -> Side:
+        def fits(one: Measured) -> bool:
+            key = _case_key(one.record)
+            return key not in chosen or (one.environment_class in ("", chosen[key]) and chosen[key] != "")
+
+        return replace(side, measured=tuple(one for one in side.measured if fits(one)))
+
+    return kept(a), kept(b), strangers
+
+
+def _case_key(record: Record) -> CaseKey:
+    return record.case.key, record.case.variant or "", record.case.version
 
 
 def _only(side: Side, classes: frozenset[str]) -> Side:

@@ -102,12 +102,13 @@ def _revisions(store: Store) -> list[str]:
 
 
 def why_in_time(store: Store, repository: Repository | None) -> str:
-    """Why series are in the order of time and not of commits, in a line; empty if all commits have their places."""
-    revisions = _revisions(store)
-    if not revisions:
+    """Why series are in the order of time and not of commits, in a line; empty if all commits have their places.
+
+    Without a repository nobody expects another order.
+    """
+    revisions = _revisions(store) if repository else []
+    if repository is None or not revisions:
         return ""
-    if repository is None:
-        return "series are in the order of time: no git repository here knows the commits"
     if repository.is_shallow:
         return f"series are in the order of time: {repository.root} is a shallow clone, which lacks older commits"
     unknown = len(revisions) - len(repository.order(revisions))

@@ -305,7 +305,7 @@ class Attempt:
         metrics_before = _stamp(results_path / METRICS)
         gpus = self._grant.gpus if case.resources.gpus else ()
         collectors = make_collectors(run_dir, gpu_interval_s=context.gpu_interval_s, gpus=gpus)
-        system = SystemCollector(case.resources.cpus)
+        system = SystemCollector(case.resources.cpus, context.beside_cpus)
         with OutputLog(run_dir / "logs", context.redactor.stream) as log, ExitStack() as stack:
             self._log = log
             context.events.write(RUN_STARTED, case=self._case.name, label=label, run_id=run_id)

@@ -350,15 +350,17 @@ def _pressure_us(name: str) -> int | None:
 class SystemCollector:
     """Load, pressure, and what other processes used meanwhile: whether a run was disturbed.
 
-    `cpus` are those that the run's case has reserved: what runs of ours beside each other use is as planned.
+    `cpus` are those that the run's case has reserved: what runs of ours beside each other use is as planned. So is what
+    runs of the same session in other processes may use, `beside_cpus`.
     """
 
     _last_ended: ClassVar[float | None] = None
     _running: ClassVar[list["SystemCollector"]] = []
     _lock: ClassVar[threading.Lock] = threading.Lock()
 
-    def __init__(self, cpus: float = 1) -> None:
+    def __init__(self, cpus: float = 1, beside_cpus: float = 0.0) -> None:
         self._cpus = cpus
+        self._unseen = beside_cpus
         self._beside = 0.0
         self._load: float | None = None
         self._load_is_ours = False
@@ -414,7 +416,7 @@ class SystemCollector:
         pressure_us = after.pressure_us.get("memory", 0) - before.pressure_us.get("memory", 0)
         return Conditions(
             elapsed_s=elapsed_s,
-            others_s=max(0.0, (self._others_s(usage) or 0.0) - self._beside * elapsed_s),
+            others_s=max(0.0, (self._others_s(usage) or 0.0) - (self._beside + self._unseen) * elapsed_s),
             stolen_s=after.stolen_s - before.stolen_s,
             memory_wait_s=pressure_us / 1e6,
             throttled=after.throttled - before.throttled,

@@ -134,6 +134,8 @@ class Context:
     gpu_interval_s: float = 1.0
     details: Mapping[str, Any] = field(default_factory=dict)
     secret_names: tuple[str, ...] = ()
+    beside_cpus: float = 0.0
+    """CPUs that cases of this session may use beside a run without our seeing it: in other slots of a node."""
 
     def note(self, text: str) -> None:
         """Say something that belongs to no case, on the terminal and in the session's log."""

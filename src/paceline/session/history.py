@@ -66,8 +66,7 @@ def _findings(
     root = git_of_suite(environment).get("root")
     repository = find_repository(Path(root)) if root else None
     detect(store, repository)
-    note = why_in_time(store, repository) if repository else ""
-    return session_findings(store, session_id), note
+    return session_findings(store, session_id), why_in_time(store, repository)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,11 @@ from paceline.experiments.builds.build import Builder, Candidate, fetch, resolve
 from paceline.experiments.builds.cache import default_cache_dir
 from paceline.experiments.builds.environments import installer_options, resolve_packages
 from paceline.experiments.nightly.investigation import Night, Note, investigate, merge_findings
-from paceline.experiments.nightly.suspicions import find_suspicions, is_wanted
+from paceline.experiments.nightly.suspicions import find_suspicions, is_wanted, split_by_machine
 from paceline.experiments.trials import Interrupted, setting_in
 from paceline.findings.commits import find_repository
 from paceline.history import open_store
+from paceline.history.session_files import read_environments
 from paceline.model import Finding, Report
 from paceline.run.context import Listener
 from paceline.session.request import Request, load_config
@@ -91,7 +92,13 @@ def _follow_up(report: Report, database: str, night: Night) -> Report:
         tonight = store.session(report.plan.session)
         if tonight is None:  # The history could not be written, which was said just now.
             return report
-        suspicions = find_suspicions(store, night.repository, tonight.id, cases, options.metrics)
+        machine = _own_class(report)
+        found_ones = find_suspicions(store, night.repository, tonight.id, cases, options.metrics, machine)
+        suspicions, elsewhere = split_by_machine(found_ones, machine)
+        for one in elsewhere:
+            night.note(
+                f"{one.series.metric} of {one.series.case} looks worse on a machine of another class: not run again"
+            )
         chosen = suspicions[: options.suspects]
         if len(suspicions) > len(chosen):
             night.note(f"{len(suspicions) - len(chosen)} weaker suspicions are left for another night")
@@ -101,3 +108,8 @@ def _follow_up(report: Report, database: str, night: Night) -> Report:
         except Interrupted:
             report = replace(report, interrupted=True)
     return replace(report, findings=merge_findings(found, report.findings))
+
+
+def _own_class(report: Report) -> str:
+    """The class of the machine that runs again what looks worse."""
+    return str(read_environments(report.plan.directory)[0].get("class_id") or "")

@@ -63,8 +63,12 @@ def find_suspicions(
     session_id: str,
     cases: Sequence[str],
     metrics: Sequence[str] = (),
+    own_class: str = "",
 ) -> list[Suspected]:
-    """All suspicions about these cases, one for each place in the history, the strongest first."""
+    """All suspicions about these cases, one for each place in the history, the strongest first.
+
+    With a class of machines, none of others speaks for one of it.
+    """
     detect(store, repository)
     places = known_places(store, repository)
     known = [
@@ -80,7 +84,17 @@ def find_suspicions(
     for key, series in by_key.items():
         if is_wanted(key.metric, metrics):
             found += _newest(series, places, session_id, [one for one in known if one.series == key])
-    return sorted(_merged(found), key=lambda one: (not one.is_certain, -one.weight))
+    merged = [one for several in split_by_machine(found, own_class) for one in _merged(several)]
+    return sorted(merged, key=lambda one: (not one.is_certain, -one.weight))
+
+
+def split_by_machine(
+    suspicions: Sequence[Suspected], own_class: str
+) -> tuple[list[Suspected], list[Suspected]]:
+    """The suspicions about machines of this class, and the others: what a node of a pool measured, only such a
+    machine can confirm."""
+    here = [one for one in suspicions if one.series.environment_class == own_class or not own_class]
+    return here, [one for one in suspicions if one not in here]
 
 
 def is_wanted(metric: str, patterns: Sequence[str]) -> bool:

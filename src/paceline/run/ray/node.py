@@ -46,6 +46,7 @@ class Job:
     environment_id: str
     revision: str
     gpu_interval_s: float
+    beside_cpus: float = 0.0
     places: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -121,6 +122,7 @@ class NodeSlot:
             environ=self._environ,
             environment=Environment(id=job.environment_id, class_id="", data=known, packages=()),
             gpu_interval_s=job.gpu_interval_s,
+            beside_cpus=job.beside_cpus,
         )
         grant = Grant(slot=0, gpus=self._gpus)
         attempt = Attempt(case, job.attempt, self._warden, grant, context, self._stop)

@@ -71,6 +71,7 @@ class RayPool:
         """What the user wants of running cases by now: nothing, STOP or KILL."""
         self._lock = threading.Lock()
         self._packed: dict[str, Any] = {}
+        self._most_cpus = 0.0
         self._misfits: dict[str, float] = {}
         self._environments: dict[str, str] = {}
         self._digest = digest(PACKAGE)
@@ -88,6 +89,7 @@ class RayPool:
         def run_case(case: Case, grant: Grant) -> Record:
             return self._run_case(case, stop, write)
 
+        self._most_cpus = max((case.resources.cpus for case in cases), default=0.0)
         skip = partial(skip_case, self._context, write)
         return Scheduler(self.ledger, self._jobs, run_case, skip, stop).run(cases)
 
@@ -107,6 +109,10 @@ class RayPool:
             spared = LOST in record.details and len(lost) <= self._settings.node_retries
             if not retries.begin_again(record, spared=spared):
                 return record
+
+    def cpus_beside(self, case: Case) -> float:
+        """What other cases of the session may use on the machine of this one; nodes may share a machine."""
+        return 0.0 if case.resources.exclusive else (self._jobs - 1) * self._most_cpus
 
     def is_ready(self, call: Any) -> bool:
         return self.cluster.is_ready(call, max(POLL_S, POLL_S_PER_CASE * self.ledger.running))
@@ -256,6 +262,7 @@ class _Attempt:
             environment_id=slot.environment_id,
             revision=context.environment.revision,
             gpu_interval_s=context.gpu_interval_s,
+            beside_cpus=pool.cpus_beside(case),
         )
         call = pool.cluster.call(slot, "run", job)
         self._follow(slot, call, log)
