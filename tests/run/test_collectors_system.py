@@ -139,7 +139,7 @@ def test_short_runs_are_looked_at_together() -> None:
     assert disturbances([calm] * 10) == ()
     long = Conditions(elapsed_s=2, others_s=1)
     texts = disturbances([calm, long])
-    assert texts == ("", "other processes used 0.50 CPU cores on average")
+    assert texts == ("", "other processes used 0.5 CPU cores on average")
 
 
 @pytest.mark.parametrize(
@@ -172,4 +172,4 @@ def test_what_other_slots_of_a_pool_may_use_is_no_disturbance(
         idle["/proc/stat"] = b"cpu  1300 0 1000 9000 0 0 0 0 0 0\n"  # 3 s of work in 2 s
         clock[0] += 2
     assert system.conditions(Usage(cpu_user_s=1)).disturbance() == ""
-    assert system.conditions(Usage()).disturbance() == "other processes used 0.50 CPU cores on average"
+    assert system.conditions(Usage()).disturbance() == "other processes used 0.5 CPU cores on average"

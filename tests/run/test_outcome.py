@@ -6,6 +6,7 @@ import pytest
 
 from paceline.model import Case, Scalar, Status
 from paceline.run.attempt import Run, measurements, merged_warnings, verdict
+from paceline.run.conditions import Conditions
 from paceline.run.local.process import Exit
 from paceline.run.script_output import ScriptOutput
 
@@ -24,6 +25,7 @@ def run(*warnings: str, **metrics: Scalar | tuple[Scalar, ...]) -> Run:
         output=output(**metrics),
         collected={"exec_time_s": 1.0},
         warnings=warnings,
+        conditions=Conditions(),
         status=Status.PASSED,
         reason="",
     )
