@@ -9,6 +9,7 @@ import fcntl
 import json
 import math
 import os
+import re
 import shutil
 import tarfile
 from collections.abc import Iterator, Mapping
@@ -82,7 +83,30 @@ def check(place: Workplace, answer: Answer, **variables: str) -> None:
     if "json" in answer:
         assert difference(answer["json"], json.loads(done.stdout)) == ""
     else:
-        assert done.stdout.splitlines() == answer["lines"]
+        old, new = said(answer["lines"]), said(done.stdout.splitlines())
+        assert difference(old, new) == "", done.stdout
+
+
+def said(lines: list[str]) -> list[list[str | float]]:
+    """The words and numbers of each line: the style in which numbers are written is not what has to stay."""
+    told = []
+    for line in lines:
+        if line.startswith("± is "):  # explains a sign
+            continue
+        plain = re.sub(r" (?=%)|[<>] -?(?=0\.0+1)", "", line).replace(" … ", " to ").replace(" ±", " ")
+        told.append([_word(word) for word in plain.split()])
+    return told
+
+
+def _word(text: str) -> str | float:
+    """A number to three digits, a share to a tenth of a percent, a p of almost nothing as 0; or a word."""
+    found = re.fullmatch(r"[(×]?([+-]?[\d,]*\.?\d+(?:e[+-]?\d+)?)(%?)[),]*", text)
+    if found is None:
+        return text
+    value = float(found[1].replace(",", ""))
+    if found[2]:
+        return float(f"{value:.1e}") if abs(value) >= 100 else round(value, 1) + 0.0
+    return 0.0 if abs(value) < 0.002 else float(f"{value:.{0 if abs(value) >= 1e6 else 2}e}")
 
 
 def difference(old: Any, new: Any, where: str = "") -> str:
