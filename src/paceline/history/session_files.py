@@ -84,10 +84,10 @@ def _started(path: Path) -> tuple[str, str]:
 def _records(path: Path) -> Iterator[Record]:
     """The record of each case, and those of earlier attempts, which were moved aside."""
     for entry, record in SessionDir.open(path).stored_records():
-        attempts = entry.relative_to(path) / layout.ATTEMPTS
-        for name in below.names(path, str(attempts)):
-            is_attempt = name.startswith("attempt-")
-            earlier = codec.read_record(path / attempts / name / layout.RECORD, path) if is_attempt else None
+        attempts = f"{str(entry).removeprefix(f'{path}/')}/{layout.ATTEMPTS}"
+        for name in below.names(path, attempts):
+            file = f"{attempts}/{name}/{layout.RECORD}"
+            earlier = codec.read_record_below(path, file) if name.startswith("attempt-") else None
             if earlier is not None and earlier.attempt != record.attempt:
                 yield earlier
         yield record

@@ -277,7 +277,7 @@ class SessionDir:
         return self._read(self._name(case))
 
     def _read(self, entry: str) -> Record | None:
-        return codec.read_record(self.path / entry / RECORD, self.path)
+        return codec.read_record_below(self.path, f"{entry}/{RECORD}")
 
     def has_record(self, case: Case) -> bool:
         return below.is_file(self.path, f"{self._name(case)}/{RECORD}")
