@@ -117,7 +117,7 @@ def add_nights(session: Path, repo: Path, database: Path, slowdown: float) -> No
     revisions = subprocess.run(log, check=True, capture_output=True, text=True).stdout.split()
     today = datetime.now(UTC).replace(hour=2, minute=0, second=0, microsecond=0)
     chance = random.Random(20261116)  # noqa: S311 - made-up numbers
-    _, environment, records = read_session(session)
+    _, environment, records, *_ = read_session(session)
     known = list(records)
     with open_store(database) as store:
         for night in range(NIGHTS):

@@ -147,7 +147,7 @@ def one_spelling(name: str) -> str:
 
 
 def is_case(pattern: str, name: str) -> bool:
-    """Whether a name or glob means this case; parameters may come in any order, and `*` alone for all the rest.
+    """Whether a name or glob means this case; parameters may come in any order, and a `*` at the end covers the rest.
 
     Only `*` and `?` are special, since names of cases have brackets.
     """
@@ -162,7 +162,7 @@ def is_case(pattern: str, name: str) -> bool:
         found = left.pop(_param_name(part), None)
         if found is None or not _glob(part).fullmatch(found):
             return False
-    return not left or len(named) < len(wanted)
+    return not left or len(named) < len(wanted) or named[-1].endswith("*")
 
 
 def _split_case(name: str) -> tuple[str, list[str]]:

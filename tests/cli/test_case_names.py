@@ -82,6 +82,8 @@ def test_a_former_name_finds_the_case(here: Here) -> None:
         (OTHER, NAME, True),
         ("m[size=60]", NAME, False),
         ("m[size=60,*]", NAME, True),
+        ("m[size=6*]", NAME, True),
+        ("m[size=7*]", NAME, False),
         ("m[*,size=60]", NAME, True),
         ("*[size=6?,algorithm=*]", NAME, True),
         ("m[size=60,algorithm=fast]", NAME, False),

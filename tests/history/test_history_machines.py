@@ -120,9 +120,9 @@ def test_what_was_not_judged_is_marked_everywhere(here: Here) -> None:
     (here.path / "paceline.yaml").write_text(SUITE)
     done = here.run("run", "--session-name", "one")
     assert done.returncode == 0
-    assert "not judged: work_s at most 5% worse than before: work_s has no earlier result" in done.stdout
+    assert "not judged: work_s at most 5 % worse than before: work_s has no earlier result" in done.stdout
     assert "; 1 requirement not judged" in done.stdout
-    assert "❔ work_s at most 5%" in (here.path / "results/one/report.md").read_text()
+    assert "❔ work_s at most 5 %" in (here.path / "results/one/report.md").read_text()
     (stored,) = json.loads(here.run("show", "one", "--json").stdout)["records"]
     (check,) = stored["requirements"]
     assert check["judged"] is False and check["ok"] is True

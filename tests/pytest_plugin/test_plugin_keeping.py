@@ -222,7 +222,7 @@ def test_it(test_run_benchmark, number):
     second.stdout.fnmatch_lines(
         [
             "test*duration*memory*since last",
-            "test_it.py::test_it?number=0?*1.5 s*1 MiB*+50%",
+            "test_it.py::test_it?number=0?*1.5 s*1 MiB*+50 %",
             "… and 5 more",
         ]
     )

@@ -10,6 +10,7 @@ from paceline.record.layout import (
     ARTIFACTS,
     ATTEMPTS,
     BENCHMARK_RESULTS,
+    CONSOLE_LOG,
     DATA_SETUP,
     ENTRY_FILES,
     LOGS,
@@ -76,7 +77,7 @@ def test_the_layout_page_names_what_the_code_uses() -> None:
     entry_names = {
         name.removeprefix("<entry>/").split("/")[0] for name in rows if name.startswith("<entry>/")
     }
-    assert session_names == {*SESSION_FILES, DATA_SETUP, OUTBOX}
+    assert session_names == {*SESSION_FILES, CONSOLE_LOG, DATA_SETUP, OUTBOX}
     directories = {LOGS, ARTIFACTS, BENCHMARK_RESULTS, SCRATCH, RAY_CLUSTER, ATTEMPTS}
     assert entry_names == {*ENTRY_FILES, *directories}
     assert len(rows) == len(set(rows))
