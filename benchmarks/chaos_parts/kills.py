@@ -154,8 +154,12 @@ class Session:
         return log.read_text().splitlines() if log.exists() else []
 
     def words(self) -> list[str]:
-        is_there = self.local() is not None or bool(
-            self.store and f"{self.directory.name}/s/plan.json" in self.store.names(self.directory.name)
+        is_there = (
+            bool(self.local())
+            or (self.directory / "results/s").exists()  # made by a run that came no further
+            or bool(
+                self.store and f"{self.directory.name}/s/plan.json" in self.store.names(self.directory.name)
+            )
         )
         url = f"s3://{BUCKET}/{self.directory.name}/s" if self.store else "s"
         how = ["--resume", url] if is_there else ["--session-name", "s"]

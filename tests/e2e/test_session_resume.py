@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from patience import wait_until
 from workplace import Workplace
 
@@ -94,3 +96,26 @@ def test_needed_results_are_found_in_one_place_however_often_the_case_ran(suite:
     )
     done = suite.run("run", "--no-history", "suite.yaml", "--session-name", "s")
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("made", [(), (".lock",)])
+def test_a_session_whose_runner_was_killed_while_it_made_it_is_resumed(
+    suite: Workplace, made: tuple[str, ...]
+) -> None:
+    suite.write("suite.yaml", "entries: [{name: a, command: [/bin/true]}]\n")
+    directory = suite.path / "results" / "s"
+    directory.mkdir(parents=True)
+    for name in made:
+        (directory / name).touch()
+    done = suite.run("run", "suite.yaml", "--session-name", "s", "--no-history")
+    assert done.returncode == 2 and "go on with it by --resume" in done.stderr
+    done = suite.run("run", "suite.yaml", "--resume", "s", "--no-history")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert suite.record("s", "a")["status"] == "passed"
+
+
+def test_a_directory_of_something_else_is_not_resumed(suite: Workplace) -> None:
+    suite.write("suite.yaml", "entries: [{name: a, command: [/bin/true]}]\n")
+    suite.write("results/s/notes.txt", "mine")
+    done = suite.run("run", "suite.yaml", "--resume", "s", "--no-history")
+    assert done.returncode == 2 and "no session at" in done.stderr

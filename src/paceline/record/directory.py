@@ -82,9 +82,12 @@ class SessionDir:
             why = f"cannot create the session directory {path}: {error.strerror or error}"
             raise SessionError(f"{why}; choose another place with --results-dir") from error
 
-    def check(self) -> None:
-        """Refuse a directory that is not a session's."""
-        if not layout.is_session(self.path):
+    def check(self, *, resumes: bool = False) -> None:
+        """Refuse a directory that is not a session's; to be resumed it may be empty, as a killed runner left it."""
+        is_empty = (
+            resumes and self.path.is_dir() and not self.path.is_symlink() and not below.names(self.path)
+        )
+        if not is_empty and not layout.is_session(self.path):
             raise SessionError(
                 f"no session at {self.path}: 'paceline list' shows those of a results directory"
             )

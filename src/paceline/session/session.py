@@ -150,7 +150,7 @@ class Session:
         """The session's directory, locked, with all that is known before the first case starts."""
         request = self._request
         with keep_copy(self._plan, resumes=request.resumes) as self._remote, self.context.events:
-            self._directory.check() if request.resumes else self._directory.make()
+            self._directory.check(resumes=True) if request.resumes else self._directory.make()
             self._directory.lock()
             try:
                 if self._remote and request.resumes:
