@@ -1,5 +1,8 @@
 import json
 import re
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -45,3 +48,21 @@ def test_a_missing_directory_is_not_fatal_and_is_tried_again(tmp_path: Path) -> 
 
 def test_a_missing_journal_has_no_events(tmp_path: Path) -> None:
     assert list(read_lines(tmp_path / "none.jsonl")) == []
+
+
+def test_threads_write_whole_lines_and_nothing_between_them(tmp_path: Path) -> None:
+    log = EventLog(tmp_path / "events.jsonl")
+
+    def write(thread: int) -> None:
+        for number in range(500):
+            log.write("tick", thread=thread, number=number)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with log, ThreadPoolExecutor(8) as threads:
+            list(threads.map(write, range(8)))
+    finally:
+        sys.setswitchinterval(before)
+    events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    assert Counter(event["thread"] for event in events) == dict.fromkeys(range(8), 500)

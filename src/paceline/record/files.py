@@ -124,8 +124,12 @@ class JsonLines:
     def write(self, line: bytes) -> None:
         """Add a line that is JSON already, by one system call unless the disk takes less."""
         fd = self.open()
-        before, self._is_torn = b"\n" if self._is_torn else b"", True
-        write_all(fd, before + line + b"\n")
+        before = b"\n" if self._is_torn else b""
+        try:
+            write_all(fd, before + line + b"\n")
+        except BaseException:
+            self._is_torn = True
+            raise
         self._is_torn = False
         if self._durable:
             os.fsync(fd)
