@@ -154,13 +154,10 @@ class Session:
         return log.read_text().splitlines() if log.exists() else []
 
     def words(self) -> list[str]:
-        is_there = (
-            bool(self.local())
-            or (self.directory / "results/s").exists()  # made by a run that came no further
-            or bool(
-                self.store and f"{self.directory.name}/s/plan.json" in self.store.names(self.directory.name)
-            )
-        )
+        # Its directory is there as soon as a run has made it, which may have come no further.
+        here = [*self.directory.glob("results/s"), *self.directory.glob("work/*/s")]
+        prefix = self.directory.name
+        is_there = bool(here or (self.store and f"{prefix}/s/plan.json" in self.store.names(prefix)))
         url = f"s3://{BUCKET}/{self.directory.name}/s" if self.store else "s"
         how = ["--resume", url] if is_there else ["--session-name", "s"]
         jobs = ["--jobs", "4"] if self.kind == "jobs" else []

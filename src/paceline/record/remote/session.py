@@ -61,7 +61,9 @@ def keep_copy(plan: Plan, *, resumes: bool) -> Iterator["RemoteCopy | None"]:
         if is_stored and not resumes:
             hint = "go on with it by --resume, or choose another --session-name"
             raise NameTaken(f"session {session} exists already in {url}: {hint}")
-        if resumes and not is_stored and not layout.is_session(plan.directory):
+        if (
+            resumes and not is_stored and not plan.directory.is_dir()
+        ):  # a killed runner may have come no further
             raise SessionError(f"no session {session} in {url}: 'paceline list' shows those there are")
         try:
             (plan.directory if resumes else plan.directory.parent).mkdir(parents=True, exist_ok=True)
