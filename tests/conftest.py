@@ -60,6 +60,8 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("PACELINE_") or name in _LOOKS_OF_OUTPUT:
             monkeypatch.delenv(name)
+    # Other tests run beside each one, and would make its verdicts inconclusive.
+    monkeypatch.setenv("PACELINE_DISTURBED", "ignore")
 
 
 @pytest.fixture

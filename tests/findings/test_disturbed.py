@@ -24,7 +24,7 @@ from paceline.metrics import is_steady
 from paceline.model import Record, Requirement, Status
 from paceline.record.codec import from_json, to_json
 from paceline.run.attempt import Attempt, Run
-from paceline.run.conditions import Conditions
+from paceline.run.conditions import VARIABLE, Conditions
 from paceline.run.local.process import Exit, Usage
 from paceline.run.script_output import ScriptOutput
 from stored_records import ENVIRONMENT, case, measured, record, session
@@ -39,8 +39,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 
 @pytest.fixture
-def busy() -> Iterator[None]:
-    """Two endless loops beside the test."""
+def busy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Two endless loops beside the test, on a machine where that counts."""
+    monkeypatch.delenv(VARIABLE)
     with ExitStack() as stack:
         for _ in range(2):
             process = stack.enter_context(
@@ -205,6 +206,21 @@ def test_the_suite_says_what_becomes_of_disturbed_runs(here: Here, busy: None, w
     assert ("disturbed" in stored) is (wanted == "void")
 
 
+def test_a_machine_that_is_always_shared_can_say_so(
+    here: Here, busy: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here.path / "paceline.yaml").write_text(SUITE.replace("{extra}", ""))
+    monkeypatch.setenv(VARIABLE, "never")
+    done = here.run("run", "--session-name", "one")
+    assert (
+        done.returncode == 2 and "PACELINE_DISTURBED is 'never': it may be mark, void, ignore" in done.stderr
+    )
+    assert not (here.path / "results/one").exists()
+    monkeypatch.setenv(VARIABLE, "ignore")
+    assert here.run("run", "--session-name", "one").returncode == 0
+    assert "disturbed" not in json.loads((here.path / "results/one/work/record.json").read_text())
+
+
 def test_a_gate_that_could_judge_nothing_ends_with_2(here: Here, busy: None) -> None:
     limit = "requirements: {exec_time_s: {max_regression: 5%}}"
     (here.path / "paceline.yaml").write_text(SUITE.replace("{extra}", limit))
@@ -231,7 +247,8 @@ def test_nights_without_a_disturbance_are_as_they_were(tmp_path: Path) -> None:
         assert len(store.findings()) == 1
 
 
-def test_void_counts_only_the_runs_that_were_not_disturbed() -> None:
+def test_void_counts_only_the_runs_that_were_not_disturbed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE)
     long = Conditions(elapsed_s=2.0)
     runs = [
         Run(

@@ -27,7 +27,7 @@ from paceline.run.collectors import (
     make_collectors,
     write_samples,
 )
-from paceline.run.conditions import Conditions, disturbances
+from paceline.run.conditions import Conditions, disturbances, wanted_of_machine
 from paceline.run.context import Context, Stop, Tasks, Write
 from paceline.run.interpreter import foreign_python, packages_of
 from paceline.run.local.process import Command, Exit, Warden, describe_death
@@ -375,7 +375,7 @@ class Attempt:
 
         Where the suite says so, disturbed runs do not count, unless there are no others.
         """
-        wanted = self._case.disturbed
+        wanted = wanted_of_machine() or self._case.disturbed
         texts = disturbances([run.conditions for run in runs]) if wanted != "ignore" else ()
         warnings = merged_warnings(
             [

@@ -1,8 +1,12 @@
 """What went on beside a run, and whether that disturbed it."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import get_args
 
+from paceline.errors import PacelineError
+from paceline.model import Disturbed
 from paceline.numbers import digits, percent
 
 JUDGEABLE_S = 0.5
@@ -10,6 +14,8 @@ JUDGEABLE_S = 0.5
 DISTURBING_CORES = 0.25
 DISTURBING_STEAL = 0.1
 DISTURBING_WAIT = 0.2
+VARIABLE = "PACELINE_DISTURBED"
+"""What becomes of disturbed runs on this machine, whatever suites say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +52,14 @@ class Conditions:
                 waited = self.memory_wait_s / self.elapsed_s
                 signs.append(f"something waited for memory for {percent(waited)} of the time")
         return "; ".join(signs)
+
+
+def wanted_of_machine() -> str:
+    """What the machine's user wants of disturbed runs; empty if that is left to the suites."""
+    wanted = os.environ.get(VARIABLE, "")
+    if wanted and wanted not in get_args(Disturbed):
+        raise PacelineError(f"{VARIABLE} is {wanted!r}: it may be {', '.join(get_args(Disturbed))}")
+    return wanted
 
 
 def disturbances(runs: Sequence[Conditions]) -> tuple[str, ...]:

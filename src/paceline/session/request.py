@@ -17,6 +17,7 @@ from paceline.record import below
 from paceline.record.layout import check_session_name, safe_name
 from paceline.record.remote.address import Location, parse_location, split, working_dir
 from paceline.record.remote.session import session_names
+from paceline.run.conditions import wanted_of_machine
 
 if TYPE_CHECKING:
     from paceline.evals.executor import ProgressCallback
@@ -121,6 +122,7 @@ def prepare(
 ) -> Plan:
     """What would run, with no side effect; `others` are the suite's own executors, if they are made already."""
     loaded = loaded or load_config(request)
+    wanted_of_machine()  # a word that it does not know is said before anything runs
     others = suite_executors(request, loaded) if others is None else others
     parent, name = _named_session(request, loaded)
     plan = make_plan(
