@@ -237,16 +237,18 @@ def measure_memory(directory: Path, count: int) -> list[Row]:
 GNU_TIME = Path("/usr/bin/time")
 MIB = 1 << 20
 LOOPS_BESIDE = " and two endless ones"
-LOOP = "import os, sys\nwhile os.getppid() == int(sys.argv[1]):\n    sum(range(100_000))"
+LOOP = "import os, sys\nprint(flush=True)\nwhile os.getppid() == int(sys.argv[1]):\n    sum(range(100_000))"
 
 
 @contextmanager
 def endless_loops(count: int) -> Iterator[None]:
     """Others who use the machine; they end with us, however we end."""
     argv = [sys.executable, "-c", LOOP, str(os.getpid())]
-    loops = [subprocess.Popen(argv, start_new_session=True) for _ in range(count)]
+    loops = [subprocess.Popen(argv, start_new_session=True, stdout=subprocess.PIPE) for _ in range(count)]
     try:
-        time.sleep(0.5 if count else 0)  # until they are at it
+        for loop in loops:
+            assert loop.stdout is not None
+            loop.stdout.readline()  # it is at it
         yield
     finally:
         for loop in loops:

@@ -28,8 +28,16 @@ LAYERS: tuple[frozenset[str], ...] = (
 )
 # `config` lies under `plan` alone: the others of its neighbours' layer see nothing of it. Evals read their own section.
 KNOWS_CONFIG = frozenset({"cli", "experiments", "session", "plan", "evals"})
-# A number, an outcome and a failure read the same on a terminal and in a message.
-SINKS_KNOW = frozenset({"paceline.report.format", "paceline.report.markdown", "paceline.report.table"})
+# A number, an outcome and a failure read the same on a terminal and in a message; and whatever a sink has started is
+# watched and ended as the processes of a case are.
+SINKS_KNOW = frozenset(
+    {
+        "paceline.report.format",
+        "paceline.report.markdown",
+        "paceline.report.table",
+        "paceline.run.local.tree",
+    }
+)
 # Curation is a library of its own that could leave the house, but for the home that a private Ray cluster has, and the
 # count of CPUs, which is made in one place.
 CURATE_KNOWS = frozenset(
@@ -139,7 +147,7 @@ def test_imports_go_downwards(path: Path) -> None:
             allowed = there in {"model", "errors"}
         elif there == "config":
             allowed = here in KNOWS_CONFIG
-        elif here == "sinks" and there == "report":
+        elif here == "sinks" and there in ("report", "run"):
             allowed = name in SINKS_KNOW
         elif here == "curate" and there == "run":
             allowed = name in CURATE_KNOWS

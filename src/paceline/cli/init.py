@@ -34,7 +34,7 @@ default_timeout_s: 600
 #     webhook_url: ${SLACK_WEBHOOK_URL}
 
 entries:
-  # A script is looked up in scripts/ beside this file. It is told where to leave its metrics by
+  # A script is looked up in scripts/ beside this file. It gets the place for its metrics as
   # --benchmark-results-path; see scripts/example_benchmark.py.
   - name: sort
     script: example_benchmark.py

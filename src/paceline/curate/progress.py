@@ -41,7 +41,7 @@ class Reading:
 
 
 class Progress:
-    """Counts the outcomes of a run and tells of them; it has no thread, and speaks when an outcome arrives."""
+    """Counts the outcomes of a run and reports them; it has no thread, and writes when an outcome arrives."""
 
     def __init__(
         self,

@@ -302,7 +302,7 @@ def _planned(path: Path) -> list[str]:
     """The names of the cases of a session's plan."""
     try:
         return [str(case["name"]) for case in load(below.read(path, "plan.json"))["cases"]]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):  # of any content, whoever wrote it
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):  # anybody may have written it
         return []
 
 

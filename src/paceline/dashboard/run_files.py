@@ -41,7 +41,7 @@ Address = Callable[[Artifact], str | None]
 
 
 class SessionPath:
-    """A session's directory in a results directory; what it holds is data, whoever made it."""
+    """A session's directory in a results directory; what it holds is data, also if somebody else made it."""
 
     def __init__(self, path: SafePath, elsewhere: SafePath | None) -> None:
         self.path = path

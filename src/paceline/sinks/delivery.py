@@ -16,7 +16,7 @@ from paceline.numbers import number
 from paceline.plugins import boot_code, python_command
 from paceline.record import below
 from paceline.record.files import Tail
-from paceline.sinks import processes
+from paceline.run.local.tree import MARK, TICKS_PER_S, descendants, look, sweep
 from paceline.sinks.outbox import Ledger, one_line, sink_dir
 from paceline.sinks.sender import BUSY, BUSY_SINCE, ENDS, OFF, ORDER, Order, open_output
 from paceline.sinks.specs import FOREIGN, StoredSpec
@@ -33,6 +33,7 @@ NO_LIMIT_S = 1e9
 """To wait so long is to be patient in all: nobody's session waits."""
 _WORK_S = 0.02  # Of CPU time in that silence; less may be a clock that ticks.
 _MARGIN_S = 2.0  # What a sender that keeps to its time takes to say why it gives up.
+_MARK = MARK.rstrip(b"=").decode()  # finds what has left the sender's process group, too
 _BOOT = boot_code("paceline.sinks.sender:start")
 
 
@@ -103,7 +104,7 @@ class Delivery:
                     stdout=output,
                     stderr=output,
                     pass_fds=[order_fd],
-                    env={**os.environ, processes.MARK: self._mark},
+                    env={**os.environ, _MARK: self._mark},
                     start_new_session=True,
                 )
         finally:
@@ -143,7 +144,7 @@ class Delivery:
         """
         if self._wait_s >= NO_LIMIT_S or self._has_answered or self._process is None:
             return False
-        used_s, works = processes.look_at(self._process.pid)
+        used_s, works = _work_of(self._process.pid)
         if not busy_s or works or used_s - self._used_s >= _WORK_S or self._silent_from_s < since_s:
             self._used_s, self._silent_from_s = used_s, monotonic()
         self._is_silent = monotonic() - self._silent_from_s >= SILENCE_S
@@ -157,7 +158,7 @@ class Delivery:
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        processes.end_marked(self._mark)
+        sweep([self._mark])
         self._is_end_noted = True
         self._let_go()
         ended = "no answer by the session's end" if self._is_silent else "not done when the session ended"
@@ -180,7 +181,7 @@ class Delivery:
             return None
         if not self._is_end_noted:
             self._is_end_noted = True
-            processes.end_marked(self._mark)
+            sweep([self._mark])
             self._let_go()
             self._is_off = code in (OFF, BUSY)
             self._start_from_s = monotonic() + _RESTART_AFTER_S * self._starts
@@ -235,3 +236,10 @@ def _cause(code: int) -> str:
         return signal.Signals(-code).name
     except ValueError:
         return f"signal {-code}"
+
+
+def _work_of(pid: int) -> tuple[float, bool]:
+    """The CPU seconds of a process and all below it, and whether one of them runs, or waits for a CPU or a disk."""
+    root = look(pid)
+    found = [root, *descendants(pid, root.threads)] if root else []
+    return sum(one.cpu_ticks for one in found) / TICKS_PER_S, any(one.state in (b"R", b"D") for one in found)
