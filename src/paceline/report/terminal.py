@@ -7,6 +7,7 @@ import os
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -65,6 +66,7 @@ class PlainConsole:
         self._block = ""
         self.fault: OSError | None = None
         """Why the stream takes no more; then nothing more is written."""
+        self._copy: TextIO | None = None
         self._started_s: float | None = None
 
     def __enter__(self) -> Self:
@@ -74,6 +76,12 @@ class PlainConsole:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         return None
+
+    def copy_to(self, stream: TextIO) -> bool:
+        """Write the same lines to a second stream from now on; False if these are not plain lines of everything."""
+        if type(self) is PlainConsole and not self._colour:
+            self._copy = stream
+        return self._copy is not None
 
     def session_started(self, plan: Plan, kept: int) -> None:
         self._started_s = time.monotonic()
@@ -128,10 +136,17 @@ class PlainConsole:
         self._block = name
 
     def _write(self, lines: Sequence[str]) -> None:
-        if self.fault or not lines:
+        if not lines:
+            return
+        text = cleaned("\n".join(lines) + "\n")
+        if self._copy is not None:
+            with suppress(OSError, ValueError):  # full, or closed when the session was
+                self._copy.write(text)
+                self._copy.flush()
+        if self.fault:
             return
         try:
-            self._stream.write(spelled_for(self._stream.encoding, cleaned("\n".join(lines) + "\n")))
+            self._stream.write(spelled_for(self._stream.encoding, text))
             self._stream.flush()
         except OSError as error:
             # The reader went away or the disk is full: the session and its files matter more than its log.

@@ -31,7 +31,10 @@ class Transcript:
             fd = below.open_below(self._session_dir, CONSOLE_LOG, flags)
             file = TextIOWrapper(BufferedWriter(FileIO(fd, "ab")), "utf-8", errors="backslashreplace")
             self._close = file.close
-            self._listeners.append(PlainConsole(file))
+            console = self._listeners[0]
+            # What looks the same is worked out once.
+            if not (isinstance(console, PlainConsole) and console.copy_to(file)):
+                self._listeners.append(PlainConsole(file))
         for one in self._listeners:
             one.session_started(plan, kept)
 
