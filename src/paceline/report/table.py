@@ -45,18 +45,21 @@ class Table:
 
 
 def make_table(report: Report) -> Table:
-    """The report's rows in plan order, or failures first when there are many; reads each record once."""
+    """The report's rows in plan order, or failures first when there are many; reads no record twice, and none in vain."""
     total = sum(report.counts.values())
     if total <= MOST_ROWS:
         return Table(rows=tuple(_row(record) for record in report.records))
+    all_passed = report.counts.get(Status.PASSED, 0)
+    most_failed = min(total - all_passed, MOST_FAILURES)
     failed: list[Row] = []
     passed: list[Row] = []
     for record in report.records:
-        rows, most = (passed, MOST_ROWS) if record.status.ok else (failed, MOST_FAILURES)
+        rows, most = (passed, MOST_ROWS) if record.status.ok else (failed, most_failed)
         if len(rows) < most:
             rows.append(_row(record))
+        elif len(failed) == most_failed and len(passed) >= MOST_ROWS - most_failed:
+            break
     shown_passed = passed[: max(0, MOST_ROWS - len(failed))]
-    all_passed = report.counts.get(Status.PASSED, 0)
     return Table(
         rows=(*failed, *shown_passed),
         hidden_failed=total - all_passed - len(failed),
