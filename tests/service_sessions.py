@@ -80,7 +80,8 @@ REGRESSION = Finding(
     effect=-0.125,
     low=-0.16,
     high=-0.09,
-    evidence={"values": [100.0, 101.0, 99.5, 100.2, 88.0, 87.5], "index": 4},
+    values=(100.0, 101.0, 99.5, 100.2, 88.0, 87.5),
+    index=4,
     message="since 1a2b3c4",
 )
 

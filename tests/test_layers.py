@@ -25,6 +25,7 @@ LAYERS: tuple[frozenset[str], ...] = (
     frozenset({"config"}),
     frozenset({"record", "metrics", "plugins"}),
     frozenset({"model", "errors", "urls", "numbers"}),
+    frozenset({"finding"}),
 )
 # `config` lies under `plan` alone: the others of its neighbours' layer see nothing of it. Evals read their own section.
 KNOWS_CONFIG = frozenset({"cli", "experiments", "session", "plan", "evals"})
@@ -46,6 +47,7 @@ CURATE_KNOWS = frozenset(
 STANDARD_LIBRARY_ONLY = (
     "paceline.emit",
     "paceline.model",
+    "paceline.finding",
     "paceline.errors",
     "paceline.urls",
     "paceline.numbers",

@@ -12,6 +12,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeGuard
 
+from paceline.finding import Finding as Finding
+from paceline.finding import State as State
+from paceline.finding import Verdict as Verdict
+
 RUN_DIR = "\x00run_dir\x00"
 """Stands, in a case's strings, for the directory of one run of it; `Case.at` puts the directory in."""
 
@@ -425,37 +429,6 @@ class Record:
     def is_measurable(self) -> bool:
         """Whether a run of it was undisturbed, as far as that is known."""
         return not self.disturbed or not all(self.disturbed)
-
-
-Verdict = Literal["better", "worse", "same", "inconclusive"]
-State = Literal["new", "acknowledged", "expected", "fixed", "false"]
-"""What became of a finding. Only what is new fails anything."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What a judge says about one metric of one case; one of the history has an id and a state."""
-
-    judge: Annotated[str, "Who says so."]
-    case: Annotated[str, "The case's key."]
-    metric: Annotated[str, "The metric."]
-    verdict: Annotated[Verdict, "What changed."]
-    effect: Annotated[float | None, "The relative change."] = None
-    low: Annotated[float | None, "The lower end of the effect's interval."] = None
-    high: Annotated[float | None, "The upper end of the effect's interval."] = None
-    evidence: Annotated[Mapping[str, Any], "What the verdict rests on."] = field(default_factory=dict)
-    message: Annotated[str, "The finding in a sentence."] = ""
-    id: Annotated[str, "Its id in the history; empty if it has none."] = ""
-    state: Annotated[State, "What became of it; only new ones fail anything."] = "new"
-
-    @property
-    def word(self) -> str:
-        """The verdict, or that it is a question."""
-        return "question" if self.evidence.get("question") else self.verdict
-
-    @property
-    def fails(self) -> bool:
-        return self.verdict == "worse" and self.state == "new"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -149,8 +149,10 @@ def chance(probability: float) -> str:
     return "< 0.1 %" if probability < 0.001 else percent(probability)
 
 
-def p_value(probability: float) -> str:
-    """A test's p, which is never 0: `0.012`, `< 0.001`."""
+def p_value(probability: float | None) -> str:
+    """A test's p, which is never 0: `0.012`, `< 0.001`; `?` if it is not known."""
+    if probability is None:
+        return "?"
     return "< 0.001" if probability < 0.001 else digits(probability, 2)
 
 

@@ -113,9 +113,7 @@ def services(monkeypatch: pytest.MonkeyPatch) -> Iterator[Services]:
         yield Services(slack, drive, github, collector, mailbox, mail.port, comments)
 
 
-FINDING = Finding(
-    judge="changes", case="a", metric="time_s", verdict="worse", effect=0.2, evidence={"values": [1, 1, 1.2]}
-)
+FINDING = Finding(judge="changes", case="a", metric="time_s", verdict="worse", effect=0.2, values=(1, 1, 1.2))
 
 
 def test_each_record_is_seen_once_also_when_calls_are_repeated(services: Services, tmp_path: Path) -> None:

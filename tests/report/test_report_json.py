@@ -54,7 +54,7 @@ def make_record(number: int = 0) -> Record:
 
 def make_report(records: Sequence[Record]) -> Report:
     finding = Finding(
-        judge="j", case="case", metric="t", verdict="worse", effect=float("inf"), evidence={"n": 3}
+        judge="j", case="case", metric="t", verdict="worse", effect=float("inf"), values=(1.0, float("inf"))
     )
     plan = Plan(session="s", directory=Path("results/s"))
     return Report(

@@ -23,14 +23,6 @@ def test_a_size_is_not_said_twice() -> None:
     assert change.message == "between a (1a2b) and b (3c4d) [f-1]"
 
 
-def test_points_may_be_numbers_or_have_a_value() -> None:
-    points = [{"value": 1, "session": "a"}, {"value": 2.5}, {"value": None}]
-    (change,) = make_digest(
-        make_report([], [replace(REGRESSION, evidence={"points": points, "index": 1})])
-    ).changes
-    assert change.values == (1.0, 2.5) and change.index is None
-
-
 def test_what_got_worse_comes_first_and_the_rest_is_not_told() -> None:
     findings = [
         replace(REGRESSION, verdict=verdict) for verdict in ("same", "better", "inconclusive", "worse")

@@ -145,6 +145,8 @@ def command(*, as_json: bool, **options: Any) -> int:
         result = run_bisection(task, progress.ran)
         write_result(result, task.out)
         progress.end(result, task.out)
+        if options["regression"]:
+            _keep_outcome(options, result, task.out)
         if as_json:
             output.write_json(bisection_data(result))
     return result.exit_code
@@ -157,7 +159,7 @@ def _make_task(options: Mapping[str, Any]) -> "BisectTask":
     from paceline.experiments.builds.build import Builder
     from paceline.experiments.builds.cache import default_cache_dir
 
-    request = make_request({"configs": options["configs"], "datasets": options["datasets"]})
+    request = _request(options)
     asked = _from_regression(options, request) if options["regression"] else _from_options(options, request)
     out = options["out"] or results_dir_of(request)
     case = case_of(request, asked.case)
@@ -191,6 +193,10 @@ def _make_task(options: Mapping[str, Any]) -> "BisectTask":
     if options["fresh"]:
         _forget(task.out)
     return task
+
+
+def _request(options: Mapping[str, Any]) -> "Request":
+    return make_request({"configs": options["configs"], "datasets": options["datasets"]})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,11 +233,9 @@ def _from_options(options: Mapping[str, Any], request: "Request") -> _Asked:
 def _from_regression(options: Mapping[str, Any], request: "Request") -> _Asked:
     """Case, metric and both ends from a change that the history has; given options win."""
     from paceline.experiments.bisect.steps import find_bracket
-    from paceline.history import find_url, open_store
-    from paceline.session.request import load_config
+    from paceline.history import open_store
 
-    history = load_config(request).config.history
-    with open_store(find_url(options["db"], history.url if history else None), create=False) as store:
+    with open_store(_history_url(options, request), create=False) as store:
         finding = store.finding(options["regression"])
         good, bad = finding.last_good, finding.first_bad
         environments = store.environment(good.environment), store.environment(bad.environment)
@@ -258,6 +262,32 @@ def _from_regression(options: Mapping[str, Any], request: "Request") -> _Asked:
         notes=bracket.notes,
         origin={"regression": finding.id},
     )
+
+
+def _history_url(options: Mapping[str, Any], request: "Request") -> str:
+    from paceline.history import find_url
+    from paceline.session.request import load_config
+
+    history = load_config(request).config.history
+    return find_url(options["db"], history.url if history else None)
+
+
+def _keep_outcome(options: Mapping[str, Any], result: "BisectionResult", out: Path) -> None:
+    """Let the history know what came of a regression; of other ends than its own nothing can be refuted."""
+    from paceline.experiments.bisect.report import bisection_data, outcome_of
+    from paceline.history import open_store
+
+    stage, culprit = outcome_of(bisection_data(result), out)
+    is_another = bool(options["case"] or options["metric"])
+    if stage == "not_reproduced" and (options["good"] or options["bad"]):
+        is_another = True
+    if stage is None or is_another:
+        return
+    try:
+        with open_store(_history_url(options, _request(options)), create=False) as store:
+            store.settle(store.finding(result.origin["regression"]), stage, culprit)
+    except PacelineError as error:
+        click.echo(f"note: the history does not know of it: {error}", err=True)
 
 
 def _repo(given: Path | None, configs: tuple[Path, ...], *, needed: bool = True) -> Path | None:

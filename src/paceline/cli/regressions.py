@@ -1,8 +1,7 @@
 """`paceline regressions`: what changed in the history, when, how surely, and what may be the cause."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -24,14 +23,14 @@ from paceline.cli.database import (
 from paceline.cli.history.log import sparkline
 from paceline.cli.output import wants_colour, write_json, write_lines
 from paceline.model import State
-from paceline.numbers import change, count, number, p_value, percent
+from paceline.numbers import change, count, interval, number, p_value, percent
 from paceline.report.format import aligned, visible
 
 if TYPE_CHECKING:
+    from paceline.finding import Finding
     from paceline.findings.commits import Repository
     from paceline.findings.replay import Replay
     from paceline.history import Store
-    from paceline.history.findings import StoredFinding
 
 EPILOG = """\b
 Examples:
@@ -49,6 +48,7 @@ looked at); expected (meant to be so); fixed (set by itself when a later change 
 _WINDOW = 16
 _MOST_SUSPECTS = 8
 _COLOURS = {"worse": "red", "better": "green"}
+_MARKS = {"worse": "🔺", "better": "🟢"}
 
 
 @click.command("regressions", epilog=EPILOG)
@@ -87,9 +87,9 @@ def command(
     """
     if as_json and markdown:
         raise click.UsageError("choose --json or --markdown")
-    from paceline.findings.belief import find_questions
     from paceline.findings.detection import detect, known_places, why_in_time
-    from paceline.findings.telling import finding_json, suspect_text
+    from paceline.findings.telling import tell
+    from paceline.record.codec import finding_json
 
     with open_database(db) as store:
         repository = chosen_repository(repo)
@@ -110,22 +110,21 @@ def command(
         found = _chosen(store.findings(), named, metrics, states, since)
         for name in () if found else cases:
             find_cases(store, name)  # raises: of a case that does not exist, 'nothing changed' would be wrong
-        asked = find_questions(store, found, suspect_text)
+        found = tell(store, found)
         if as_json:
-            write_json([finding_json(one, asked.get(one.id, "")) for one in found])
+            write_json([finding_json(one) for one in found])
         else:
-            table = partial(_table_lines, store, repository)
-            write_lines(_markdown_lines(found, asked) if markdown else table(found, asked))
-    return 1 if any(one.verdict == "worse" and one.state == "new" for one in found) else 0
+            write_lines(_markdown_lines(found) if markdown else _table_lines(store, repository, found))
+    return 1 if any(one.fails for one in found) else 0
 
 
 def _chosen(
-    found: "list[StoredFinding]",
+    found: "list[Finding]",
     cases: tuple[str, ...],
     metrics: tuple[str, ...],
     states: tuple[str, ...],
     since: str | None,
-) -> "list[StoredFinding]":
+) -> "list[Finding]":
     """The findings that were asked for, newest change first."""
     from paceline.history.store.names import matcher
 
@@ -135,8 +134,8 @@ def _chosen(
     chosen = [
         one
         for one in found
-        if (case(one.series.case) or f"{one.series.case.partition('[')[0]}[" in entries)
-        and metric(one.series.metric)
+        if (case(one.case) or f"{one.case.partition('[')[0]}[" in entries)
+        and metric(one.metric)
         and (not states or one.state in states)
         and one.first_bad.time >= from_when
     ]
@@ -146,12 +145,11 @@ def _chosen(
 def _table_lines(
     store: "Store",
     repository: "Repository | None",
-    found: "Sequence[StoredFinding]",
-    asked: Mapping[str, str],
+    found: "Sequence[Finding]",
 ) -> Iterator[str]:
     """The changes, those of one incident together, with what may have caused them and a sparkline of each."""
     from paceline.findings.detection import known_places
-    from paceline.findings.telling import change_text, read_curve
+    from paceline.findings.telling import read_curve
 
     if not found:
         yield "nothing changed"
@@ -160,21 +158,26 @@ def _table_lines(
     rows: list[tuple[str, ...]] = [("id", "case", "metric", "", "change", "p", "state", "")]
     found = _by_incident(found)
     for one in found:
-        case = one.series.case + (f" ({one.series.variant})" if one.series.variant else "")
+        case = one.case + (f" ({one.series.variant})" if one.series.variant else "")
         values = read_curve(store, one, places, window=_WINDOW).values
-        word = "question" if one.id in asked else one.verdict
-        names = (one.id, visible(case), visible(one.series.metric), word)
-        rows.append(
-            (*names, change_text(one), p_value(one.p_value), one.state, sparkline(values) if values else "")
-        )
+        names = (one.id, visible(case), visible(one.metric), one.word)
+        size, chance = interval(one.effect, one.low, one.high), p_value(one.p_value)
+        rows.append((*names, size, chance, _standing(one), sparkline(values) if values else ""))
     title, *lines = aligned(rows)
     yield title
     for _, members in groupby(zip(found, lines, strict=True), lambda pair: pair[0].incident):
-        yield from _incident_lines(list(members), asked)
-    yield from ("", _summary(found, asked))
+        yield from _incident_lines(list(members))
+    yield from ("", _summary(found))
 
 
-def _by_incident(found: "Sequence[StoredFinding]") -> "list[StoredFinding]":
+def _standing(one: "Finding") -> str:
+    """What became of a finding: what somebody said, or how far it was followed up."""
+    if one.state != "new" or one.stage in ("suspected", "not_reproduced"):
+        return one.state
+    return f"new, {one.stage}"
+
+
+def _by_incident(found: "Sequence[Finding]") -> "list[Finding]":
     """In the order given, but with those of an incident after its first."""
     order: dict[str, int] = {}
     for one in found:
@@ -182,57 +185,60 @@ def _by_incident(found: "Sequence[StoredFinding]") -> "list[StoredFinding]":
     return sorted(found, key=lambda one: order[one.incident])
 
 
-def _incident_lines(
-    members: "Sequence[tuple[StoredFinding, str]]", asked: Mapping[str, str]
-) -> Iterator[str]:
-    from paceline.findings.telling import place_text, suspect_text
+def _incident_lines(members: "Sequence[tuple[Finding, str]]") -> Iterator[str]:
+    from paceline.findings.telling import culprit_text, place_text, suspect_text
 
     first = members[0][0]
     between = f"after {place_text(first.last_good)}, by {place_text(first.first_bad)}"
     yield from ("", visible(f"incident {first.incident}: {between}, {first.first_bad.time[:10]}"))
+    culprits = {repr(one.culprit): one.culprit for one, _ in members if one.culprit}
+    yield from (f"    {visible(culprit_text(culprit))}" for culprit in culprits.values())
     for one, line in members:
-        is_open = one.state in ("new", "acknowledged") and one.id not in asked
-        yield click.style(line, fg=_COLOURS[one.verdict]) if is_open and wants_colour() else line
+        colour = _COLOURS.get(one.verdict) if one.state in ("new", "acknowledged") else None
+        yield click.style(line, fg=colour) if colour and wants_colour() else line
         if one.said:
             why = f": {one.said.why}" if one.said.why else ""
             yield visible(f"    {one.said.state} by {one.said.who or 'somebody'} on {one.said.at[:10]}{why}")
-    yield from (visible(f"    question: {asked[one.id]}") for one, _ in members if one.id in asked)
-    suspects = list({repr(suspect): suspect for one, _ in members for suspect in one.suspects}.values())
+    yield from (visible(f"    question: {one.question}") for one, _ in members if one.question)
+    listed = [suspect for one, _ in members if one.is_open for suspect in one.suspects]
+    suspects = [] if culprits else list({repr(suspect): suspect for suspect in listed}.values())
     yield from (f"    suspect: {visible(suspect_text(one))}" for one in suspects[:_MOST_SUSPECTS])
     if len(suspects) > _MOST_SUSPECTS:
         yield f"    … and {len(suspects) - _MOST_SUSPECTS} more suspects (--json lists all)"
 
 
-def _summary(found: "Sequence[StoredFinding]", asked: Mapping[str, str]) -> str:
-    verdicts, incidents = Counter(one.verdict for one in found), len({one.incident for one in found})
-    verdicts["better"] -= len(asked)
-    new = sum(1 for one in found if one.verdict == "worse" and one.state == "new")
-    changes = f"{verdicts['worse']:,} worse ({new:,} new) and {verdicts['better']:,} better"
-    changes += f" and {count(len(asked), 'question')}" if asked else ""
+def _summary(found: "Sequence[Finding]") -> str:
+    words, incidents = Counter(one.word for one in found), len({one.incident for one in found})
+    new = sum(1 for one in found if one.fails)
+    changes = f"{words['worse']:,} worse ({new:,} new) and {words['better']:,} better"
+    changes += f" and {count(words['question'], 'question')}" if words["question"] else ""
+    changes += f" and {words['not reproduced']:,} not reproduced" if words["not reproduced"] else ""
     return f"{changes} in {count(incidents, 'incident')}"
 
 
-def _markdown_lines(found: "Sequence[StoredFinding]", asked: Mapping[str, str]) -> Iterator[str]:
+def _markdown_lines(found: "Sequence[Finding]") -> Iterator[str]:
     """The changes as a table of Markdown, an incident after the other."""
-    from paceline.findings.telling import place_text, suspects_text
+    from paceline.findings.telling import culprit_text, place_text, suspects_text
     from paceline.report.markdown import escape
 
     yield from ("## Changes", "")
     if not found:
         yield "Nothing changed."
         return
-    yield from (f"{_summary(found, asked)}.", "")
+    yield from (f"{_summary(found)}.", "")
     yield "| | case | metric | change | between | suspects | state | id |"
     yield "|---|---|---|---:|---|---|---|---|"
     for one in _by_incident(found):
-        mark = "🔺" if one.verdict == "worse" else "❔" if one.id in asked else "🟢"
+        mark = _MARKS.get(one.verdict, "❔")
         between = f"{place_text(one.last_good)} and {place_text(one.first_bad)}"
-        interval = f"{change(one.effect)}<br>{change(one.low)} to {change(one.high)}"
+        size = f"{change(one.effect)}<br>{change(one.low)} to {change(one.high)}"
         why = f": {one.said.why}" if one.said and one.said.why else ""
-        causes = asked.get(one.id) or suspects_text(one.suspects)
-        cells = (one.series.case, one.series.metric, between, causes, one.state + why)
+        causes = one.question or (
+            culprit_text(one.culprit) if one.culprit else suspects_text(one.suspects) if one.is_open else ""
+        )
+        cells = (one.case, one.metric, between, causes, _standing(one) + why)
         case, metric, between, suspects, state = map(escape, cells)
-        yield f"| {mark} | {case} | {metric} | {interval} | {between} | {suspects} | {state} | `{one.id}` |"
+        yield f"| {mark} | {case} | {metric} | {size} | {between} | {suspects} | {state} | `{one.id}` |"
 
 
 def _replay_json(done: "Replay") -> dict[str, Any]:
@@ -283,4 +289,4 @@ def _replay_lines(done: "Replay") -> Iterator[str]:
     if done.median_delay is not None:
         yield f"delay      {number(done.median_delay)} results at the median, from the first of the new level"
     for one in done.real_missed:
-        yield f"missed     {one.id} {one.series.case} {one.series.metric} {change(one.effect)}"
+        yield f"missed     {one.id} {one.case} {one.metric} {change(one.effect)}"

@@ -8,13 +8,17 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import click
 
 from paceline.cli.output import write_json
-from paceline.model import RECORD_SCHEMA, REPORT_SCHEMA, Case, Finding, Record, Scalar
+from paceline.finding import Finding, State
+from paceline.model import RECORD_SCHEMA, REPORT_SCHEMA, Case, Record, Scalar
 from paceline.record.codec import LEFT_OUT_WHEN_DEFAULT, bare, field_hints
 
 _NON_FINITE = ["NaN", "Infinity", "-Infinity"]
 _MORE: Mapping[tuple[type, str], Mapping[str, Any]] = {(Record, "attempt"): {"minimum": 1}}
+_OLDEST = frozenset({"judge", "case", "metric", "verdict", "effect", "low", "high", "message"})
 # Fields that an older version did not write.
-_ADDED_LATER: Mapping[type, frozenset[str]] = {Finding: frozenset({"id", "state"})}
+_ADDED_LATER: Mapping[type, frozenset[str]] = {
+    Finding: frozenset(one.name for one in fields(Finding)) - _OLDEST
+}
 _SIMPLE: Mapping[Any, Mapping[str, Any]] = {
     str: {"type": "string"},
     int: {"type": "integer"},
@@ -105,11 +109,18 @@ def report_schema() -> dict[str, Any]:
                 "description": "Why nothing could be held against the history, if nothing could.",
             },
             "records": _list(record_schema(), "A record for each case."),
-            "findings": _list(schema_of(Finding), "What the judges found."),
+            "findings": _list(_finding_schema(), "What the judges found."),
         },
         "A session's outcome.",
         frozenset({"inconclusive"}),
     )
+
+
+def _finding_schema() -> dict[str, Any]:
+    found = schema_of(Finding)
+    states = {"enum": list(get_args(State)), "description": "What became of it; only new ones fail anything."}
+    former = {"type": "object", "description": "The same by the names of earlier versions."}
+    return {**found, "properties": {**found["properties"], "state": states, "evidence": former}}
 
 
 def plan_schema() -> dict[str, Any]:

@@ -164,7 +164,7 @@ def _findings(path: Path) -> Iterator[Finding]:
     except (OSError, ValueError):
         return
     if isinstance(found, list):
-        yield from (codec.decode(Finding, one) for one in found)
+        yield from (codec.read_finding(one) for one in found)
 
 
 def _planned_cases(path: Path) -> Iterator[Case]:

@@ -9,9 +9,11 @@ import numpy as np
 
 from paceline.dashboard.encoding import file_id
 from paceline.errors import HistoryError
+from paceline.finding import Finding
 from paceline.findings.commits import Repository
 from paceline.findings.detection import known_places
-from paceline.history.findings import StoredFinding, case_marks, read_findings
+from paceline.findings.telling import tell
+from paceline.history.findings import case_marks, read_findings
 from paceline.history.findings import read_marks as read_search_marks
 from paceline.history.store.columns import (
     CaseGroup,
@@ -26,6 +28,7 @@ from paceline.history.store.columns import (
     read_source_heads,
 )
 from paceline.history.store.store import Store
+from paceline.record.codec import finding_json
 
 _ID_LENGTH = 32
 _NONE = np.zeros(0, dtype=np.int64)
@@ -184,7 +187,7 @@ def read_verdicts(store: Store, repository: Repository | None = None, marks: Mar
         found = read_findings(store.database)
         unsearched = _unsearched(store, read_marks(store.database) if marks is None else marks)
     return Verdicts(
-        findings=tuple(pack_finding(one) for one in reversed(found)),
+        findings=tuple(pack_finding(one) for one in tell(store, reversed(found))),
         places=known_places(store, repository),
         unsearched=unsearched,
     )
@@ -199,15 +202,7 @@ def _unsearched(store: Store, marks: Marks) -> int:
     return sum(1 for case, mark in case_marks(store.database, sums).items() if searched.get(case) != mark)
 
 
-def pack_finding(one: StoredFinding) -> dict[str, Any]:
-    """A finding as `paceline regressions --json` has it, with what a chart needs besides."""
-    series = one.series
-    return {
-        **{"id": one.id, "incident": one.incident, "case": series.case, "metric": series.metric},
-        **{"variant": series.variant, "version": series.version, "class": series.environment_class},
-        **{"unit": series.unit, "verdict": one.verdict, "state": one.state},
-        "said": asdict(one.said) if one.said else None,
-        **{"effect": one.effect, "low": one.low, "high": one.high, "p_value": one.p_value},
-        **{"last_good": asdict(one.last_good), "first_bad": asdict(one.first_bad)},
-        **{"at": one.at_time, "fixed_at": one.fixed_at, "suspects": [dict(each) for each in one.suspects]},
-    }
+def pack_finding(one: Finding) -> dict[str, Any]:
+    """A finding as `paceline regressions --json` has it, without what is empty; a chart needs the ids of sessions."""
+    told = {**finding_json(one), "last_good": asdict(one.last_good), "first_bad": asdict(one.first_bad)}
+    return {name: fact for name, fact in told.items() if fact not in (None, "", []) and name != "evidence"}

@@ -158,7 +158,7 @@ class Overview:
 
     def _finding(self, found: Mapping[str, Any]) -> dict[str, Any]:
         spark = self._spark(
-            str(found.get("case")), str(found.get("metric")), FINDING_POINTS, found.get("class")
+            str(found.get("case")), str(found.get("metric")), FINDING_POINTS, found.get("environment_class")
         )
         return {**found, "spark": spark}
 

@@ -4,8 +4,8 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from paceline.finding import Finding, Place
 from paceline.history import Store
-from paceline.history.findings import Place, StoredFinding
 from paceline.history.store.environments import to_stored
 from paceline.history.store.names import read_names
 from paceline.judge.requirements import QUESTION, is_beyond_belief
@@ -90,7 +90,7 @@ WHERE s.ident = ? AND c.variant = ? AND c.version = ? AND c.key IN ({keys}) ORDE
 
 
 def find_questions(
-    store: Store, findings: Iterable[StoredFinding], describe: Callable[[Mapping[str, Any]], str]
+    store: Store, findings: Iterable[Finding], describe: Callable[[Mapping[str, Any]], str]
 ) -> dict[str, str]:
     """The question to ask about each of the improvements that are too good, by its id.
 
@@ -98,21 +98,21 @@ def find_questions(
     """
     questions = {}
     for one in findings:
-        if one.verdict != "better":
+        if one.verdict != "better" or one.effect is None:
             continue
         old, new = (_work_at(store, one, place) for place in (one.last_good, one.first_bad))
         direction: Direction = "higher" if one.effect > 0 else "lower"
-        if is_beyond_belief(one.series.metric, 1 + one.effect, direction) or does_nothing(old, new):
+        if is_beyond_belief(one.metric, 1 + one.effect, direction) or does_nothing(old, new):
             questions[one.id] = ask([*work_changes(old, new), *map(describe, one.suspects)])
     return questions
 
 
-def _work_at(store: Store, one: StoredFinding, place: Place) -> dict[str, float]:
+def _work_at(store: Store, one: Finding, place: Place) -> dict[str, float]:
     """The counts of work of the case that a finding is about, in the session of a place."""
     if not place.session_id:
         return {}
     with store.database.reading():
-        keys = read_names(store.database).all_of(one.series.case)
+        keys = read_names(store.database).all_of(one.case)
         statement = _METRICS.format(keys=", ".join("?" * len(keys)))
         named = (bytes.fromhex(place.session_id), one.series.variant, one.series.version)
         return _counts(store.database.rows(statement, (*named, *keys)))

@@ -12,14 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from paceline.finding import Finding, Place, SeriesKey
 from paceline.findings.commits import Repository
 from paceline.findings.segments import Change, Judge, Judged, column_key, describe, place_of_point
 from paceline.findings.suspects import Suspect, commit_suspects, environment_suspects
 from paceline.history import Store
 from paceline.history.findings import (
-    Place,
-    SeriesKey,
-    StoredFinding,
     case_marks,
     finding_id,
     read_findings,
@@ -83,7 +81,7 @@ def detect(store: Store, repository: Repository | None = None) -> Detected:
         stored = _by_series(read_findings(store.database, cases=tuple(marks), withdrawn=True))
         updated = list(_updated(found, stored, causes))
         standing = [one for one in updated if one.stands]
-        others = (one for one in read_findings(store.database) if one.series.case not in marks and one.stands)
+        others = (one for one in read_findings(store.database) if one.case not in marks and one.stands)
         grouped = {one.id: one for one in group([*others, *standing], places)}
         write_findings(store.database, [grouped.get(one.id, one) for one in updated])
         write_marks(store.database, marks)
@@ -147,8 +145,8 @@ def _believed(judged: Sequence[Judged]) -> list[_Found]:
     return found
 
 
-def _by_series(findings: Iterable[StoredFinding]) -> dict[SeriesKey, list[StoredFinding]]:
-    grouped: defaultdict[SeriesKey, list[StoredFinding]] = defaultdict(list)
+def _by_series(findings: Iterable[Finding]) -> dict[SeriesKey, list[Finding]]:
+    grouped: defaultdict[SeriesKey, list[Finding]] = defaultdict(list)
     for finding in findings:
         grouped[finding.series].append(finding)
     return grouped
@@ -158,7 +156,7 @@ def _find_causes(
     store: Store,
     repository: Repository | None,
     found: Sequence[_Found],
-    stored: Mapping[SeriesKey, Sequence[StoredFinding]],
+    stored: Mapping[SeriesKey, Sequence[Finding]],
 ) -> dict[Cause, tuple[Suspect, ...]]:
     """What may have caused each change that will be told of."""
     suspects = _Suspects(store, repository)
@@ -174,9 +172,9 @@ def _find_causes(
 
 def _updated(
     found: Sequence[_Found],
-    stored: dict[SeriesKey, list[StoredFinding]],
+    stored: dict[SeriesKey, list[Finding]],
     causes: Mapping[Cause, tuple[Suspect, ...]],
-) -> Iterator[StoredFinding]:
+) -> Iterator[Finding]:
     """All findings of the series as they are now: new ones, known ones placed anew, and those that stand no more."""
     for one in found:
         known = stored.pop(one.judged.key, [])
@@ -193,23 +191,28 @@ def _updated(
         yield from (replace(finding, stands=False) for finding in rest)
 
 
-def _outlives(finding: StoredFinding, judged: Judged) -> bool:
+def _outlives(finding: Finding, judged: Judged) -> bool:
     """Whether the points that the finding rests on were pruned, so that nothing speaks against it."""
     is_gone = bool(judged.points) and finding.at_time < min(point.time for point in judged.points)
     return finding.stands and finding.epoch == judged.epoch and is_gone
 
 
 def _finding(
-    judged: Judged, change: Change, before: StoredFinding | None, suspects: tuple[Suspect, ...]
-) -> StoredFinding:
+    judged: Judged, change: Change, before: Finding | None, suspects: tuple[Suspect, ...]
+) -> Finding:
     at, newest = judged.points[change.index], max(judged.points, key=lambda point: point.time)
     undone = change.verdict == "worse" and change.undone_at is not None
-    return StoredFinding(
-        id=before.id if before else finding_id(judged.key, change.verdict, at.record_id),
-        incident=before.incident if before else "",
-        series=judged.key,
-        epoch=judged.epoch,
+    known = before or Finding(
+        id=finding_id(judged.key, change.verdict, at.record_id),
+        **judged.key.parts,
         verdict=change.verdict,
+        found_at=newest.time,
+        found_in=newest.session_id,
+        found_after=len(judged.points) - change.index,
+    )
+    return replace(
+        known,
+        epoch=judged.epoch,
         effect=change.effect,
         low=change.low,
         high=change.high,
@@ -218,13 +221,10 @@ def _finding(
         first_bad=place_of_point(judged.points[change.first_bad]),
         at_record=at.record_id,
         at_time=at.time,
-        found_at=before.found_at if before else newest.time,
-        found_in=before.found_in if before else newest.session_id,
         suspects=suspects,
         own_state="fixed" if undone else "new",
-        fixed_at=judged.points[change.undone_at].time if undone and change.undone_at is not None else "",
-        found_after=before.found_after if before else len(judged.points) - change.index,
-        said=before.said if before else None,
+        fixed_at=judged.points[change.undone_at].time if undone and change.undone_at is not None else None,
+        stands=True,
     )
 
 
@@ -235,7 +235,7 @@ class _Suspects:
         self._repository = repository
         self._environment = lru_cache(maxsize=256)(store.environment)
 
-    def of(self, judged: Judged, change: Change, before: StoredFinding | None) -> tuple[Suspect, ...]:
+    def of(self, judged: Judged, change: Change, before: Finding | None) -> tuple[Suspect, ...]:
         good, bad = judged.points[change.last_good], judged.points[change.first_bad]
         bracket = place_of_point(good), place_of_point(bad)
         if before and self._repository is None and (before.last_good, before.first_bad) == bracket:
@@ -249,10 +249,10 @@ class _Suspects:
         return tuple(found)
 
 
-def group(findings: Iterable[StoredFinding], places: dict[str, int]) -> Iterator[StoredFinding]:
+def group(findings: Iterable[Finding], places: dict[str, int]) -> Iterator[Finding]:
     """The findings with their incidents; one that has an incident keeps it, the others join or begin one."""
     shared: dict[str, Bracket] = {}
-    waiting: list[tuple[Bracket, StoredFinding]] = []
+    waiting: list[tuple[Bracket, Finding]] = []
     for finding in findings:
         bracket = _bracket(finding, places)
         if not finding.incident:
@@ -269,7 +269,7 @@ def group(findings: Iterable[StoredFinding], places: dict[str, int]) -> Iterator
         yield replace(finding, incident=incident)
 
 
-def _bracket(finding: StoredFinding, places: dict[str, int]) -> Bracket:
+def _bracket(finding: Finding, places: dict[str, int]) -> Bracket:
     good, bad = finding.last_good, finding.first_bad
     if good.revision in places and bad.revision in places and good.revision != bad.revision:
         return (0, places[good.revision]), (0, places[bad.revision])
@@ -297,13 +297,11 @@ def _joined(shared: dict[str, Bracket], bracket: Bracket) -> str | None:
     return next((name for name, known in shared.items() if _shared(known, bracket)), None)
 
 
-def _new_incident(finding: StoredFinding) -> str:
+def _new_incident(finding: Finding) -> str:
     return f"i{hashlib.sha256(finding.id.encode()).hexdigest()[:8]}"
 
 
-def match(
-    known: Sequence[StoredFinding], judged: Judged, changes: Sequence[Change]
-) -> dict[int, StoredFinding]:
+def match(known: Sequence[Finding], judged: Judged, changes: Sequence[Change]) -> dict[int, Finding]:
     """The known finding that each change is, by the change's index; the nearest ones find each other first."""
     positions = {point.record_id: position for position, point in enumerate(judged.points)}
     pairs = sorted(
@@ -324,7 +322,7 @@ def match(
         ),
         key=lambda pair: pair[:-1],
     )
-    matched: dict[int, StoredFinding] = {}
+    matched: dict[int, Finding] = {}
     taken: set[str] = set()
     for *_, ident, index, finding in pairs:
         if ident not in taken and index not in matched:
@@ -333,7 +331,7 @@ def match(
     return matched
 
 
-def _position(finding: StoredFinding, positions: dict[str, int], judged: Judged) -> int | None:
+def _position(finding: Finding, positions: dict[str, int], judged: Judged) -> int | None:
     """Where the finding lies among the points now; by its time if its record is gone."""
     if finding.at_record in positions:
         return positions[finding.at_record]

@@ -4,10 +4,10 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from paceline.finding import Finding, SeriesKey
 from paceline.findings.detection import FALSE_DISCOVERIES, FARTHEST
 from paceline.findings.segments import SMALLEST_EFFECT, Change, Judged, column_key, describe, ordered_points
 from paceline.history import Store
-from paceline.history.findings import SeriesKey, StoredFinding
 from paceline.history.series import Column
 from paceline.history.store.names import matcher
 from paceline.judge import change_points, select_discoveries
@@ -41,7 +41,7 @@ class Replay:
     nights: int
     alarms: tuple[Alarm, ...]
     real_found: int
-    real_missed: tuple[StoredFinding, ...]
+    real_missed: tuple[Finding, ...]
     false_raised: int
     false_avoided: int
 
@@ -151,7 +151,7 @@ def _alarm(then: Judged, change: Change, night: str) -> Alarm:
     )
 
 
-def _scored(tracks: Sequence[_Track], nights: int, labelled: Sequence[StoredFinding]) -> Replay:
+def _scored(tracks: Sequence[_Track], nights: int, labelled: Sequence[Finding]) -> Replay:
     alarms = [alarm for track in tracks for _, alarm in track.raised]
     by_finding = dict(_labels(tracks, labelled))
     found = {one.id for one in labelled if one.id in by_finding}
@@ -169,7 +169,7 @@ def _scored(tracks: Sequence[_Track], nights: int, labelled: Sequence[StoredFind
     )
 
 
-def _labels(tracks: Sequence[_Track], labelled: Sequence[StoredFinding]) -> Iterator[tuple[str, Alarm]]:
+def _labels(tracks: Sequence[_Track], labelled: Sequence[Finding]) -> Iterator[tuple[str, Alarm]]:
     """The alarm that each labelled finding is: the nearest of the same series and verdict."""
     known: Mapping[SeriesKey, _Track] = {track.judged.key: track for track in tracks}
     for one in labelled:

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from paceline.finding import Finding, Place, SeriesKey
 from paceline.history import Store
-from paceline.history.findings import Place, SeriesKey, StoredFinding
 from paceline.history.series import Column, Point, Series
 from paceline.judge import ChangePoint, change_points, compare
 from paceline.judge.requirements import Baseline
@@ -246,7 +246,7 @@ def read_baselines(store: Store, wanted: Mapping[str, Iterable[str]], *, but: st
     return found
 
 
-def _baseline(series: Series, key: SeriesKey, open_findings: Iterable[StoredFinding], but: str) -> Baseline:
+def _baseline(series: Series, key: SeriesKey, open_findings: Iterable[Finding], but: str) -> Baseline:
     """The level before the first regression that nobody has answered yet, since the last change before that."""
     points = [point for point in ordered_points(series, {}) if point.session != but]
     good_until = min((one.last_good.time for one in open_findings if one.series == key), default="")

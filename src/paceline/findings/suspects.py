@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from paceline.finding import Place
 from paceline.findings.commits import Repository
-from paceline.history.findings import Place
 from paceline.record.environment import MOMENTARY
 
 Suspect = Mapping[str, Any]

@@ -1,19 +1,16 @@
-"""A stored finding in the words and forms in which others get it, with the values around it for those who draw them."""
+"""A finding in the words in which people get it, with the values around it for those who draw them."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from paceline.finding import Finding, Place
 from paceline.findings.belief import find_questions
 from paceline.findings.segments import ordered_points, series_key
 from paceline.history import Store
-from paceline.history.findings import Place, StoredFinding
 from paceline.history.store.names import read_names
-from paceline.model import Finding
-from paceline.numbers import interval
-from paceline.record.codec import plain
+from paceline.numbers import chance, interval
 
-JUDGE = "change points"
 MOST_SUSPECTS = 3
 OLD_NEWS = 30
 """A change that had more results behind it when it was found is of a past that was imported: no session's fault."""
@@ -24,108 +21,70 @@ _MOST_CURVES = 50
 """Nobody looks at more pictures than that; each is read from the history."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Curve:
-    """Values in the order in which they are judged; the new level begins at `index`, or is not among them."""
+def tell(store: Store, findings: Iterable[Finding]) -> list[Finding]:
+    """Findings of the history as every reader gets them: each with its message, and with the question it raises.
 
-    values: tuple[float, ...] = ()
-    index: int | None = None
+    Neither what raises a question nor what did not reproduce is a verdict. Once the cause is known, it is the only
+    suspect; a finding of the same incident shares it if it was one of its own suspects.
+    """
+    known = list(findings)
+    found = {one.incident: one.culprit for one in store.findings() if one.culprit and one.incident}
+    questions = find_questions(store, known, suspect_text)
+    return [_told(one, found.get(one.incident), questions.get(one.id, "")) for one in known]
 
 
-def read_curve(store: Store, one: StoredFinding, places: Mapping[str, int], *, window: int) -> Curve:
-    """As many values before and after a change as `window` says, if there are so many."""
-    for series in store.iter_series(cases=[one.series.case], metrics=[one.series.metric], judged_only=True):
+def _told(one: Finding, shared: Mapping[str, Any] | None, question: str) -> Finding:
+    culprit = one.culprit
+    if culprit is None and shared and one.stage in ("suspected", "confirmed"):
+        is_suspect = shared.get("revision") in {suspect.get("revision") for suspect in one.suspects}
+        culprit = shared if shared.get("revision") and is_suspect else None
+    told = replace(
+        one,
+        verdict="inconclusive" if question or one.stage == "not_reproduced" else one.verdict,
+        culprit=culprit,
+        suspects=(culprit,) if culprit else one.suspects,
+        question=question,
+    )
+    return replace(told, message=message(told))
+
+
+def read_curve(store: Store, one: Finding, places: Mapping[str, int], *, window: int) -> Finding:
+    """The finding with as many values before and after its change as `window` says, if there are so many."""
+    for series in store.iter_series(cases=[one.case], metrics=[one.metric], judged_only=True):
         if series_key(series) == one.series:
             points = ordered_points(series, dict(places))
             at = next((i for i, point in enumerate(points) if point.record_id == one.at_record), None)
             middle = len(points) if at is None else at
             first = max(0, middle - window)
             values = tuple(point.value for point in points[first : middle + window])
-            return Curve(values=values, index=None if at is None else at - first)
-    return Curve()
+            return replace(one, values=values, index=None if at is None else at - first)
+    return one
 
 
-def finding_json(one: StoredFinding, question: str = "") -> dict[str, Any]:
-    """A finding as `paceline regressions --json` prints it; one that raises a question is not an improvement."""
-    told: dict[str, Any] = {
-        "id": one.id,
-        "incident": one.incident,
-        "case": one.series.case,
-        "metric": one.series.metric,
-        "verdict": "inconclusive" if question else one.verdict,
-        "effect": plain(one.effect),
-        "low": plain(one.low),
-        "high": plain(one.high),
-        "p_value": one.p_value,
-        "last_good": _place_json(one.last_good),
-        "first_bad": _place_json(one.first_bad),
-        "suspects": [dict(suspect) for suspect in one.suspects],
-        "state": one.state,
-        "variant": one.series.variant or None,
-        "version": one.series.version,
-        "unit": one.series.unit or None,
-        "environment_class": one.series.environment_class,
-        "found_at": one.found_at,
-        "found_after": one.found_after,
-        "fixed_at": one.fixed_at or None,
-    }
-    said = one.said
-    words = {"why": said.why, "who": said.who, "at": said.at, "state": said.state} if said else None
-    return {**told, "said": words, **({"question": question} if question else {})}
-
-
-def _place_json(place: Place) -> dict[str, str]:
-    return {"revision": place.revision, "session": place.session, "time": place.time}
-
-
-def to_finding(one: StoredFinding, curve: Curve, question: str = "") -> Finding:
-    """A finding as a report has it, with the values around it for those who draw them."""
-    kept = (
-        "incident",
-        "p_value",
-        "last_good",
-        "first_bad",
-        "suspects",
-        "variant",
-        "version",
-        "environment_class",
-    )
-    told = finding_json(one, question)
-    return Finding(
-        judge=JUDGE,
-        case=one.series.case,
-        metric=one.series.metric,
-        verdict=told["verdict"],
-        effect=one.effect,
-        low=one.low,
-        high=one.high,
-        evidence={
-            **{name: told[name] for name in kept},
-            "values": [plain(value) for value in curve.values],
-            "index": curve.index,
-            **({"question": question} if question else {}),
-        },
-        message=f"{question} {message(one)}" if question else message(one),
-        id=one.id,
-        state=one.state,
-    )
-
-
-def message(one: StoredFinding) -> str:
-    """The finding in a sentence."""
+def message(one: Finding) -> str:
+    """The finding in a sentence, its cause first where that is known."""
+    size = interval(one.effect, one.low, one.high)
     between = f"between {place_text(one.last_good)} and {place_text(one.first_bad)}"
-    causes = suspects_text(one.suspects)
-    return f"{change_text(one)} {between}" + (f"; suspects: {causes}" if causes else "") + f" [{one.id}]"
-
-
-def change_text(one: StoredFinding) -> str:
-    """The size of a change, with its interval."""
-    return interval(one.effect, one.low, one.high)
+    text = f"{size} {between}"
+    if one.culprit:
+        text = f"{size}: {culprit_text(one.culprit)}; {between}"
+    elif one.stage == "not_reproduced":
+        text = f"{text}; did not reproduce"
+    elif one.suspects:
+        text = f"{text}; suspects: {suspects_text(one.suspects)}"
+    return f"{one.question} {text} [{one.id}]".lstrip()
 
 
 def place_text(place: Place) -> str:
     """Where a point was measured, for people."""
     return f"{place.session} ({place.revision[:_SHORT]})" if place.revision else place.session
+
+
+def culprit_text(culprit: Mapping[str, Any]) -> str:
+    """What a bisection found to be the cause, and how surely."""
+    probability, runs = culprit.get("probability"), culprit.get("runs")
+    sure = f"{chance(probability)} sure" if isinstance(probability, float) else "how surely is not known"
+    return f"culprit {suspect_text(culprit)} ({sure}{f', {runs:,} runs' if runs else ''})"
 
 
 def suspects_text(suspects: Sequence[Mapping[str, Any]], most: int = MOST_SUSPECTS) -> str:
@@ -141,7 +100,8 @@ def suspect_text(suspect: Mapping[str, Any]) -> str:
     """One suspect, for people."""
     kind = suspect["kind"]
     if kind == "commit":
-        return f"{suspect['revision'][:_SHORT]} {suspect['subject'][:60]!r} by {suspect['author']}"
+        by = f" by {suspect['author']}" if suspect.get("author") else ""
+        return f"{suspect['revision'][:_SHORT]} {(suspect.get('subject') or '')[:60]!r}{by}"
     if kind == "commits":
         count = f"{suspect['count']:,} " if "count" in suspect else ""
         return f"{count}commits {suspect['from'][:_SHORT]}..{suspect['to'][:_SHORT]}"
@@ -149,6 +109,8 @@ def suspect_text(suspect: Mapping[str, Any]) -> str:
         return f"{suspect['count']:,} more packages"
     if kind == "source":
         return "the benchmark's own source"
+    if "before" not in suspect:
+        return str(suspect.get("subject") or suspect.get("name"))
     before, after = (_worded(suspect[name]) for name in ("before", "after"))
     return f"{suspect['name']} {before} → {after}"
 
@@ -171,24 +133,17 @@ def session_findings(store: Store, session_id: str) -> tuple[Finding, ...]:
         rows = store.database.rows(_OF_SESSION, (bytes.fromhex(session_id),))
         names = read_names(store.database)
     ran = {(names.current(key), variant, version, class_id) for key, variant, version, class_id in rows}
-    told = [
+    news = [
         one
         for one in store.findings()
-        if (*one.series[:3], one.series.environment_class) in ran and _is_told(one, session_id)
+        if (*one.series[:3], one.environment_class) in ran and _is_told(one, session_id)
     ]
-    told.sort(key=lambda one: -abs(one.effect))
-    questions = find_questions(store, told, suspect_text)
-    return tuple(
-        to_finding(one, _curve(store, one, place), questions.get(one.id, ""))
-        for place, one in enumerate(told)
-    )
+    news.sort(key=lambda one: -abs(one.effect or 0.0))
+    told = tell(store, news)
+    return (*(read_curve(store, one, {}, window=_DRAWN) for one in told[:_MOST_CURVES]), *told[_MOST_CURVES:])
 
 
-def _curve(store: Store, one: StoredFinding, place: int) -> Curve:
-    return read_curve(store, one, {}, window=_DRAWN) if place < _MOST_CURVES else Curve()
-
-
-def _is_told(one: StoredFinding, session_id: str) -> bool:
-    if not one.stands or one.state != "new":
+def _is_told(one: Finding, session_id: str) -> bool:
+    if not one.stands or not one.is_open:
         return False
     return one.found_after <= OLD_NEWS if one.verdict == "worse" else one.found_in == session_id

@@ -5,18 +5,18 @@
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, cast
+from typing import Any
 from uuid import uuid5
 
 from paceline.errors import HistoryError
+from paceline.finding import Finding, HumanVerdict, Place, SeriesKey, Stage, State
 from paceline.history.session_info import NAMESPACE
 from paceline.history.store import schema
 from paceline.history.store.database import Database, Row
 from paceline.history.store.entries import clean, json_text
 from paceline.history.store.names import CaseNames, read_epochs, read_names
-from paceline.model import State, Verdict
 from paceline.record.codec import load
 from paceline.record.events import iso_time, utc_now
 
@@ -29,77 +29,6 @@ FROM "case" c JOIN record r ON r.case_id = c.id WHERE c.kind = 'entry' GROUP BY 
 _DIRECTIONS = "SELECT case_id, id, direction FROM series WHERE direction <> '' ORDER BY id"
 
 
-class SeriesKey(NamedTuple):
-    """Which series: all that tells it from the others, in words that are the same in every database."""
-
-    case: str
-    variant: str
-    version: str
-    metric: str
-    unit: str
-    environment_class: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A point of a series: where its value was measured."""
-
-    revision: str = ""
-    session: str = ""
-    time: str = ""
-    session_id: str = ""
-    environment: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HumanVerdict:
-    """What somebody said about a finding."""
-
-    state: State
-    why: str
-    who: str
-    at: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredFinding:
-    """A lasting change of one series.
-
-    It lies after `last_good` and not after `first_bad`; `at_record` is the most likely first record of the new level.
-    `stands` says whether the detector still sees it, `own_state` what it says by itself, `state` what counts.
-    """
-
-    id: str
-    incident: str = ""
-    series: SeriesKey
-    epoch: int = 0
-    verdict: Verdict
-    effect: float
-    low: float
-    high: float
-    p_value: float
-    last_good: Place
-    first_bad: Place
-    at_record: str = ""
-    at_time: str = ""
-    found_at: str = ""
-    found_in: str = ""
-    suspects: tuple[Mapping[str, Any], ...] = ()
-    own_state: State = "new"
-    fixed_at: str = ""
-    stands: bool = True
-    found_after: int = 0
-    """How many results the new level had when the change was found."""
-    said: HumanVerdict | None = None
-
-    @property
-    def state(self) -> State:
-        """A human's word counts; that a later change undid it is better news than that somebody knows of it."""
-        if self.said is None or (self.said.state == "acknowledged" and self.own_state == "fixed"):
-            return self.own_state
-        return self.said.state
-
-
 def finding_id(series: SeriesKey, verdict: str, at_record: str) -> str:
     """The id of a change that is found for the first time; it keeps it when it is later placed a little differently."""
     return hashlib.sha256("\0".join((*series, verdict, at_record)).encode()).hexdigest()[:10]
@@ -107,7 +36,7 @@ def finding_id(series: SeriesKey, verdict: str, at_record: str) -> str:
 
 def read_findings(
     database: Database, *, cases: Sequence[str] | None = None, withdrawn: bool = False
-) -> list[StoredFinding]:
+) -> list[Finding]:
     """Findings by the time of their change; of these cases only, and with those that the detector took back."""
     said, names = _latest_words(database), read_names(database)
     rows = database.rows(f"SELECT {_COLUMNS} FROM finding ORDER BY at_time, ident")
@@ -116,11 +45,12 @@ def read_findings(
     return [
         one
         for one in found
-        if (wanted is None or one.series.case in wanted) and (one.stands or withdrawn or one.said)
+        if (wanted is None or one.case in wanted)
+        and (one.stands or withdrawn or one.said or one.stage in ("confirmed", "bisected"))
     ]
 
 
-def find_finding(database: Database, wanted: str) -> StoredFinding:
+def find_finding(database: Database, wanted: str) -> Finding:
     """The finding of that id, or of the only id that begins so."""
     known = read_findings(database, withdrawn=True)
     found = [one for one in known if one.id == wanted]
@@ -135,20 +65,43 @@ def find_finding(database: Database, wanted: str) -> StoredFinding:
     raise HistoryError(f"{problem}: 'paceline regressions' shows their ids")
 
 
-def write_findings(database: Database, findings: Iterable[StoredFinding]) -> None:
+def write_findings(database: Database, findings: Iterable[Finding]) -> None:
     """Insert or replace findings, within a transaction that is open."""
     rows = [_to_row(one) for one in findings]
     database.many("DELETE FROM finding WHERE ident = ?", [(row[0],) for row in rows])
     database.insert(schema.finding, rows)
 
 
-def add_verdict(database: Database, wanted: str, state: State, why: str, who: str) -> StoredFinding:
+def add_verdict(database: Database, wanted: str, state: State, why: str, who: str) -> Finding:
     """Store a human's word about a finding; the last one counts, all are kept."""
     with database.writing():
         found = find_finding(database, wanted)
         said = HumanVerdict(state=state, why=clean(why), who=clean(who), at=_time_after(found.said))
         write_verdicts(database, [(found.id, said)])
     return replace(found, said=said)
+
+
+def settle(
+    database: Database, finding: Finding, stage: Stage, culprit: Mapping[str, Any] | None = None
+) -> Finding:
+    """Keep what runs made for a finding have shown: the newest outcome replaces the former one.
+
+    That it was confirmed once more does not take back its culprit. One that the history does not have is added, unless
+    it did not reproduce.
+    """
+    with database.writing():
+        known = next((one for one in read_findings(database, withdrawn=True) if one.id == finding.id), None)
+        if known is None and stage == "not_reproduced":
+            return replace(finding, stage=stage, culprit=None)
+        known = known or finding
+        if stage == "confirmed" and known.stage == "bisected":
+            stage, culprit = "bisected", known.culprit
+        authors = {one.get("revision"): one.get("author") for one in known.suspects}
+        if culprit is not None and culprit.get("author") is None:
+            culprit = {**culprit, "author": authors.get(culprit.get("revision", ""))}
+        settled = replace(known, stage=stage, culprit=culprit)
+        write_findings(database, [settled])
+    return settled
 
 
 def _time_after(said: HumanVerdict | None) -> str:
@@ -182,11 +135,19 @@ def _verdict_id(finding: str, said: HumanVerdict) -> bytes:
 
 
 def merge_findings(
-    database: Database, findings: Iterable[StoredFinding], verdicts: Iterable[tuple[str, HumanVerdict]]
+    database: Database, findings: Iterable[Finding], verdicts: Iterable[tuple[str, HumanVerdict]]
 ) -> None:
-    """Add another database's findings and words; the next detection says which of them still stand."""
+    """Add another database's findings and words; the next detection says which of them still stand.
+
+    What runs have shown there of a finding that is only suspected here is taken over.
+    """
     known = {row[0] for row in database.rows("SELECT ident FROM finding")}
-    write_findings(database, [one for one in findings if one.id not in known])
+    given = list(findings)
+    write_findings(database, [one for one in given if one.id not in known])
+    followed = [(one.stage, _to_column(one.culprit, "culprit"), one.id) for one in given if one.id in known]
+    database.many(
+        "UPDATE finding SET stage = ?, culprit = ? WHERE ident = ? AND stage = 'suspected'", followed
+    )
     write_verdicts(database, verdicts)
 
 
@@ -204,54 +165,48 @@ def _latest_words(database: Database) -> dict[str, HumanVerdict]:
     return dict(read_verdicts(database))
 
 
-_COLUMNS = ", ".join(column.name for column in schema.finding.columns)
+_NAMES = tuple(column.name for column in schema.finding.columns)
+_COLUMNS = ", ".join(_NAMES)
 
 
-def _to_row(one: StoredFinding) -> Row:
-    numbers = (one.effect, one.low, one.high, one.p_value)
-    places = (json_text(_place_json(one.last_good)), json_text(_place_json(one.first_bad)))
-    suspects = json_text([dict(suspect) for suspect in one.suspects]) if one.suspects else None
-    return (
-        *(one.id, one.incident, *one.series, one.epoch, one.verdict, *numbers, *places),
-        *(one.at_record, one.at_time, one.found_at, one.found_in, suspects),
-        *(one.own_state, one.fixed_at, int(one.stands), one.found_after),
-    )
+_NUMBERS = frozenset({"effect", "low", "high", "p_value"})
+_JSON = frozenset({"suspects", "culprit"})
+_FIELDS = {"ident": "id", "case_key": "case", "state": "own_state"}
+"""The fields of a finding by the columns that have another name."""
 
 
-def _from_row(row: Row, names: CaseNames, said: HumanVerdict | None) -> StoredFinding:
-    ident, incident, case, *rest = row
-    series, (epoch, verdict, effect, low, high, p_value, last_good, first_bad, *told) = rest[:5], rest[5:]
-    at_record, at_time, found_at, found_in, suspects, state, fixed_at, stands, found_after = told
-    return StoredFinding(
-        id=ident,
-        incident=incident,
-        series=SeriesKey(names.current(case), *series),
-        epoch=epoch,
-        verdict=cast(Verdict, verdict),
-        effect=effect,
-        low=low,
-        high=high,
-        p_value=p_value,
-        last_good=_place(last_good),
-        first_bad=_place(first_bad),
-        at_record=at_record,
-        at_time=at_time,
-        found_at=found_at,
-        found_in=found_in,
-        suspects=tuple(load(suspects.encode())) if suspects else (),
-        own_state=cast(State, state),
-        fixed_at=fixed_at,
-        stands=bool(stands),
-        found_after=found_after,
+def _to_row(one: Finding) -> Row:
+    return tuple(_to_column(getattr(one, _FIELDS.get(name, name)), name) for name in _NAMES)
+
+
+def _to_column(value: Any, name: str) -> Any:
+    if isinstance(value, Place):
+        return json_text(asdict(value))
+    if name in _JSON:
+        return json_text(value) if value else None
+    if name in _NUMBERS:
+        return value if value is None else float(value)
+    return int(value) if isinstance(value, bool) else "" if value is None else value
+
+
+def _from_row(row: Row, names: CaseNames, said: HumanVerdict | None) -> Finding:
+    found = {_FIELDS.get(name, name): value for name, value in zip(_NAMES, row, strict=True)}
+    return Finding(
+        **{
+            **found,
+            "case": names.current(found["case"]),
+            "last_good": _place(found["last_good"]),
+            "first_bad": _place(found["first_bad"]),
+            "suspects": tuple(load(found["suspects"].encode())) if found["suspects"] else (),
+            "culprit": load(found["culprit"].encode()) if found["culprit"] else None,
+            "stands": bool(found["stands"]),
+            **{name: found[name] or None for name in ("variant", "unit", "fixed_at")},
+        },
         said=said,
     )
 
 
 _PLACE_FIELDS = tuple(field.name for field in fields(Place))
-
-
-def _place_json(place: Place) -> dict[str, str]:
-    return {name: getattr(place, name) for name in _PLACE_FIELDS}
 
 
 def _place(text: str) -> Place:

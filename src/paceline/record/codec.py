@@ -23,7 +23,8 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 import orjson
 
 from paceline.errors import PacelineError
-from paceline.model import RECORD_SCHEMA, Case, Check, Record, Scalar, Status
+from paceline.finding import Finding, Place
+from paceline.model import RECORD_SCHEMA, Case, Check, Record, Scalar, Status, is_number
 from paceline.record import below
 from paceline.record.redact import Redactor
 
@@ -127,8 +128,10 @@ class NewerSchema(PacelineError):
 
 KEPT_FIELDS: Mapping[type, tuple[str, ...]] = {
     Case: ("name", "key", "params", "variant", "version", "fingerprint", "formula", "entry", "kind", "tags"),
+    Place: ("revision", "session", "time"),
 }
-"""Of these types files hold some fields only, in this order; what else a case has is in the plan."""
+"""Of these types files hold some fields only, in this order; what else a case has is in the plan, and ids of sessions
+and environments mean something to one history only."""
 LEFT_OUT_WHEN_DEFAULT: Mapping[type, Mapping[str, Any]] = {
     Record: {"disturbed": (), "details": {}},
     Check: {"reason": "", "judged": True},
@@ -185,6 +188,9 @@ def _encoding(hint: Any) -> _Convert | None:
     arguments = get_args(hint)
     if is_dataclass(hint):
         return _encoder(hint)
+    if type(None) in arguments and is_dataclass(arguments[0]):
+        inner = _encoder(arguments[0])
+        return lambda item: None if item is None else inner(item)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return attrgetter("value")
     if get_origin(hint) is tuple and is_dataclass(arguments[0]):
@@ -326,6 +332,40 @@ def from_json(data: Any) -> Record:
         known = f"this paceline reads up to {RECORD_SCHEMA}"
         raise NewerSchema(f"the record has schema {schema} and {known}: update paceline to read it")
     return decode(Record, data)
+
+
+def finding_json(finding: Finding) -> dict[str, Any]:
+    """A finding as every file, service, page and command has it."""
+    return {**encode(finding), "state": finding.state, "evidence": plain(finding.evidence)}
+
+
+def read_finding(data: Any) -> Finding:
+    """A finding out of its JSON; earlier versions had most of it under `evidence`."""
+    if isinstance(data, dict) and "stage" not in data:
+        told = data.get("evidence")
+        data = {**_lifted(told if isinstance(told, dict) else {}), **data}
+    if isinstance(data, dict):
+        data = {"own_state": data.get("state", "new"), **data}
+    return decode(Finding, data)
+
+
+def _lifted(evidence: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a finding that an earlier version had in its evidence, as far as they are readable."""
+    names = ("incident", "p_value", "last_good", "first_bad", "suspects", "question")
+    names = (*names, "variant", "version", "environment_class", "index")
+    found = {name: evidence[name] for name in names if evidence.get(name) is not None}
+    points = evidence.get("values") or evidence.get("points")
+    if isinstance(points, list):
+        values = [point.get("value") if isinstance(point, dict) else point for point in points]
+        numbers = [value for value in values if is_number(value)]
+        found |= {"values": numbers, "index": found.get("index") if len(numbers) == len(values) else None}
+    culprit = evidence.get("culprit")
+    if culprit:
+        name = "revision" if evidence.get("kind") == "commit" else "name"
+        facts = {fact: evidence.get(fact) for fact in ("kind", "subject", "runs", "bisection")}
+        found["culprit"] = {**facts, name: culprit, "probability": evidence.get("confidence")}
+    stages = {True: "bisected" if culprit else "confirmed", False: "not_reproduced"}
+    return {**found, "stage": stages.get(evidence.get("confirmed"), "suspected")}
 
 
 def read_record(path: Path, root: Path | None = None) -> Record | None:

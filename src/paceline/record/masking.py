@@ -227,7 +227,17 @@ def _artifact(path: str, redactor: Redactor) -> str:
 
 
 def mask_finding(finding: Finding, redactor: Redactor) -> Finding:
-    """A finding without secrets; subjects of commits and names of packages are foreign text."""
+    """A finding without secrets; subjects of commits, names of packages and what people said are foreign text."""
+
+    def masked(cause: Mapping[str, Any]) -> dict[str, Any]:
+        return {**redactor.values(dict(cause)), "kind": cause.get("kind")}
+
+    said = finding.said
     return replace(
-        finding, message=redactor.text(finding.message), evidence=redactor.data(dict(finding.evidence))
+        finding,
+        message=redactor.text(finding.message),
+        question=redactor.text(finding.question),
+        suspects=tuple(map(masked, finding.suspects)),
+        culprit=masked(finding.culprit) if finding.culprit else None,
+        said=replace(said, why=redactor.text(said.why), who=redactor.text(said.who)) if said else None,
     )

@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from paceline.model import REPORT_SCHEMA, Finding, Record, Report, Status
 from paceline.record.below import open_atomic
-from paceline.record.codec import dump, dump_plain, encode, to_json
+from paceline.record.codec import dump, dump_plain, finding_json, to_json
 from paceline.record.directory import SessionDir
 from paceline.report.markdown import MarkdownWriter, output_tail
 
@@ -126,7 +126,9 @@ class JsonWriter:
         return separator + dump_plain(to_json(record))
 
     def end(self) -> bytes:
-        return b'\n],\n"findings": %s\n}\n' % dump([encode(finding) for finding in self._report.findings])
+        return b'\n],\n"findings": %s\n}\n' % dump(
+            [finding_json(finding) for finding in self._report.findings]
+        )
 
 
 def pieces(writer: Writer, records: Iterable[Record]) -> Iterator[bytes]:

@@ -3,9 +3,8 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from paceline.model import Finding, Measurement, Record, Report, Status, is_number
+from paceline.model import Finding, Measurement, Record, Report, Status
 from paceline.numbers import interval
 from paceline.report.format import measured, visible
 from paceline.report.table import Row, Table, complaints, key_metrics, make_table, summary
@@ -27,7 +26,6 @@ class Change:
     message: str
     values: tuple[float, ...] = ()
     index: int | None = None
-    link: str = ""
 
     @property
     def title(self) -> str:
@@ -88,7 +86,6 @@ def report_link(context: SinkContext, given: str | None) -> str:
 
 
 def _change(finding: Finding) -> Change:
-    values, index = _points(finding.evidence)
     effect = effect_text(finding)
     return Change(
         case=visible(finding.case),
@@ -96,9 +93,8 @@ def _change(finding: Finding) -> Change:
         worse=finding.verdict == "worse",
         effect=effect,
         message=visible(_without_effect(finding.message, effect)),
-        values=values,
-        index=index,
-        link=str(finding.evidence.get("url") or ""),
+        values=finding.values,
+        index=finding.index,
     )
 
 
@@ -109,21 +105,13 @@ def effect_text(finding: Finding) -> str:
 
 def _without_effect(message: str, effect: str) -> str:
     """What a judge says besides the size of the change, which is shown already."""
+    if effect and message.startswith(effect):
+        return message.removeprefix(effect).lstrip(" :") or message
     # Earlier releases wrote `+12.3%`.
     begins_with_it = bool(effect) and message.replace(" %", "%").startswith(
         effect.partition(" (")[0].replace(" %", "%")
     )
     return message.partition(") ")[2] or message if begins_with_it else message
-
-
-def _points(evidence: Mapping[str, Any]) -> tuple[tuple[float, ...], int | None]:
-    """The series behind a finding, and where in it the change lies."""
-    given = evidence.get("values") or evidence.get("points") or ()
-    values = [point.get("value") if isinstance(point, Mapping) else point for point in given]
-    index = evidence.get("index")
-    numbers = tuple(float(value) for value in values if is_number(value))
-    whole = len(numbers) == len(values) and isinstance(index, int)
-    return numbers, index if whole else None
 
 
 def mark(status: Status) -> str:

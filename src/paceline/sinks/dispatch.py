@@ -270,8 +270,8 @@ def _report_of(directory: SessionDir, stored: StoredPlan) -> Report:
 def _findings(session_dir: Path) -> tuple[Finding, ...]:
     try:
         found = codec.load(below.read(session_dir, "report.json"))["findings"]
-        return tuple(Finding(**one) for one in found)
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return tuple(codec.read_finding(one) for one in found)
+    except (OSError, ValueError, LookupError, TypeError, RecursionError, PacelineError):
         return ()
 
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from paceline.model import Plan, Record, Report
 from paceline.record import below
-from paceline.record.codec import dump, dump_plain, encode, plain, to_json
+from paceline.record.codec import dump, dump_plain, finding_json, plain, to_json
 from paceline.record.files import plain_cells
 from paceline.record.layout import safe_name
 from paceline.sinks import Sink, SinkContext
@@ -64,7 +64,7 @@ class FilesSink(Sink):
             "session": self.context.session,
             "ok": report.ok,
             "counts": {status.value: count for status, count in report.counts.items()},
-            "findings": [encode(finding) for finding in report.findings],
+            "findings": [finding_json(finding) for finding in report.findings],
         }
         below.write(self._directory, self._name("summary.json"), dump(summary, pretty=True))
 

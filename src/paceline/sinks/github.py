@@ -314,7 +314,7 @@ def _change(change: Change) -> str:
     sign = "📉" if change.worse else "📈"
     said = f": {escape(change.message)}" if change.message else ""
     shown = f"{sign} **{escape(change.case)}**, {escape(change.metric)} {escape(change.effect)}{said}"
-    return f"- {shown} ([details]({change.link}))" if _is_plain(change.link) else f"- {shown}"
+    return f"- {shown}"
 
 
 def _entries(digest: Digest) -> Iterator[str]:

@@ -199,7 +199,7 @@ def _is_loopback(host: str) -> bool:
 
 def plain_text(digest: Digest) -> str:
     """The mail for readers without HTML; of foreign text their programs make no links."""
-    links = {digest.link, *(change.link for change in digest.changes)}
+    links = {digest.link}
     lines = (line if line.rpartition(" ")[2] in links else inert(line) for line in _plain_lines(digest))
     return "\n".join(lines) + "\n"
 
@@ -226,7 +226,7 @@ def _plain_lines(digest: Digest) -> Iterator[str]:
 
 def _plain_change(change: Change) -> Iterator[str]:
     yield f"- {change.title}"
-    yield from (f"    {line}" for line in (change.message, sparkline(change.values), change.link) if line)
+    yield from (f"    {line}" for line in (change.message, sparkline(change.values)) if line)
 
 
 def html_page(digest: Digest) -> str:
@@ -254,7 +254,6 @@ def _html_lines(digest: Digest) -> Iterator[str]:
 
 def _html_change(change: Change) -> str:
     parts = [escape(change.title), escape(change.message), sparkline(change.values)]
-    parts += [_link(change.link, "details")] if change.link else []
     return f"<li>{'<br>'.join(filter(None, parts))}</li>"
 
 

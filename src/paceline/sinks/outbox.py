@@ -23,7 +23,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from paceline.errors import SessionError
-from paceline.model import Case, Finding, Plan, Record, Report, Status, is_case
+from paceline.model import Case, Plan, Record, Report, Status, is_case
 from paceline.record import below, codec
 from paceline.record.directory import SessionDir
 from paceline.record.events import utc_now
@@ -38,7 +38,6 @@ _KEY = re.compile(r"[A-Za-z0-9-]{1,100}")
 """Of an id or a call's key, which services are asked for."""
 _STATUSES = [status.value for status in Status]
 _PLAN = TypeAdapter(Plan)
-_FINDINGS = TypeAdapter(tuple[Finding, ...])
 
 
 def sink_dir(name: str) -> str:
@@ -112,7 +111,7 @@ class Outbox:
             "counts": {status.value: count for status, count in report.counts.items()},
             "interrupted": report.interrupted,
             "unfinished": report.unfinished,
-            "findings": [codec.encode(finding) for finding in report.findings],
+            "findings": [codec.finding_json(finding) for finding in report.findings],
         }
         self._append("close", f"close-{self._run}", data)
 
@@ -158,7 +157,7 @@ class StoredPlan:
         return Report(
             plan=self.plan,
             records=SessionDir.open(session_dir).records(known),
-            findings=_FINDINGS.validate_python(data.get("findings", ())),
+            findings=tuple(map(codec.read_finding, data.get("findings", ()))),
             counts={Status(name): count for name, count in data.get("counts", {}).items()},
             interrupted=bool(data.get("interrupted")),
             unfinished=str(data.get("unfinished", "")),

@@ -243,7 +243,7 @@ def change_blocks(change: Change, *, drawn: bool) -> list[Block]:
     lines = [f"{'📉' if change.worse else '📈'} {_change_line(change)}"]
     lines += [escape(change.message)] if change.message else []
     lines += [code(sparkline(change.values))] if change.values and not drawn else []
-    return sections([*lines, *_link_line(change.link)])
+    return sections(lines)
 
 
 def _change_line(change: Change) -> str:

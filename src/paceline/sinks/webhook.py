@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from paceline.model import Plan, Record, Report
-from paceline.record.codec import dump_plain, encode, to_json
+from paceline.record.codec import dump_plain, finding_json, to_json
 from paceline.sinks import Sink, SinkContext, Undeliverable
 from paceline.sinks.http import request
 
@@ -45,7 +45,7 @@ class WebhookSink(Sink):
 
     def close(self, report: Report) -> None:
         counts = {status.value: count for status, count in report.counts.items()}
-        findings = [encode(finding) for finding in report.findings]
+        findings = [finding_json(finding) for finding in report.findings]
         self._post("close", {"ok": report.ok, "counts": counts, "findings": findings})
 
     def _post(self, event: str, data: dict[str, Any]) -> None:

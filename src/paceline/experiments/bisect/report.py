@@ -3,10 +3,12 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from paceline.experiments.builds.build import Candidate
 from paceline.experiments.page import CLOSE_PAGE, in_html, open_page
+from paceline.finding import Stage
 from paceline.judge import Comparison
 from paceline.model import Direction
 from paceline.numbers import chance, duration, interval
@@ -122,7 +124,7 @@ def bisection_data(result: BisectionResult) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "culprit": named.ident if named else None,
-        "confidence": round(result.confidence, 6),
+        "confidence": round(result.confidence, 6) if named else None,
         "runs": result.runs,
         "tested": [_tested_data(result, one) for one in result.tested],
         "ending": result.ending,
@@ -134,7 +136,7 @@ def bisection_data(result: BisectionResult) -> dict[str, Any]:
         "kind": named.kind if named else None,
         "subject": named.title if named else None,
         "suspects": [result.candidates[index].ident for index in result.suspects],
-        "suspects_confidence": round(result.suspects_confidence, 6),
+        "suspects_confidence": round(result.suspects_confidence, 6) if named else None,
         "good": result.good.ident,
         "bad": result.bad.ident,
         "candidates": len(result.candidates),
@@ -144,6 +146,22 @@ def bisection_data(result: BisectionResult) -> dict[str, Any]:
         "notes": list(result.notes),
         **result.origin,
     }
+
+
+def outcome_of(data: Mapping[str, Any], out: Path) -> tuple[Stage | None, dict[str, Any] | None]:
+    """How far a bisection (as `bisect.json` has it) brought a finding, and the culprit that it found.
+
+    None for the stage where it says nothing.
+    """
+    ending = data.get("ending")
+    if ending in ("not_reproduced", "reversed"):
+        return "not_reproduced", None
+    if ending != "found":
+        return ("confirmed", None) if ending == "unsure" and data.get("culprit") else (None, None)
+    name = "revision" if data.get("kind") == "commit" else "name"
+    facts = {fact: data.get(fact) for fact in ("kind", "subject", "runs")}
+    sure = {"probability": data.get("confidence"), "bisection": str(out)}
+    return "bisected", {**facts, name: data["culprit"], **sure}
 
 
 def _tested_data(result: BisectionResult, tested: Tried) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +17,29 @@ from paceline.experiments.bisect.bisection import (
     run_case,
     write_result,
 )
-from paceline.experiments.bisect.report import BisectionResult, Question, bisection_data, difference_text
+from paceline.experiments.bisect.report import (
+    BisectionResult,
+    Question,
+    bisection_data,
+    difference_text,
+    outcome_of,
+)
 from paceline.experiments.bisect.search import Limits, Run, Search
 from paceline.experiments.bisect.steps import Bracket, find_bracket
 from paceline.experiments.builds.build import Builder, Candidate
 from paceline.experiments.nightly.suspicions import Suspected
 from paceline.experiments.trials import Interrupted, TrialSetting
+from paceline.finding import Finding, Stage
 from paceline.findings.commits import Repository
 from paceline.findings.suspects import commit_suspects, environment_suspects
 from paceline.history import Store
-from paceline.history.findings import StoredFinding, write_findings
 from paceline.judge import Comparison, compare
-from paceline.model import Finding, Verdict
 from paceline.numbers import chance, change
 from paceline.record.codec import load
 from paceline.record.layout import safe_name
 from paceline.session.request import Request
 
 JUDGE = "nightly"
-WHO = "paceline nightly"
 _FIRST_RUNS = 3
 
 Note = Callable[[str], None]
@@ -72,7 +76,8 @@ def investigate(suspected: Suspected, store: Store, night: Night) -> Finding:
     """The finding that a suspicion becomes; what goes wrong on the way is part of it."""
     name = f"{suspected.series.metric} of {suspected.series.case}"
     if time.monotonic() >= night.ends_at_s:
-        return _finding(suspected, Followed(holds=None, message="not run again: the night's budget is spent"))
+        followed = Followed(holds=None, message="not run again: the night's budget is spent")
+        return _settled(suspected, followed, store, night.repository)
     night.note(f"{name} looks {change(suspected.effect)} worse: running it again")
     try:
         followed = _follow(suspected, store, night)
@@ -81,10 +86,7 @@ def investigate(suspected: Suspected, store: Store, night: Night) -> Finding:
     except PacelineError as error:
         followed = Followed(holds=None, message=f"could not be run again: {str(error).splitlines()[0]}")
     night.note(f"{name}: {followed.message}")
-    finding = _finding(suspected, followed)
-    if followed.holds:
-        _store_confirmed(store, night.repository, suspected, finding)
-    return finding
+    return _settled(suspected, followed, store, night.repository)
 
 
 def _follow(suspected: Suspected, store: Store, night: Night) -> Followed:
@@ -224,78 +226,65 @@ def _compared(suspected: Suspected, values: list[float]) -> tuple[str, str]:
     return found.verdict, difference_text(found)
 
 
-def _finding(suspected: Suspected, followed: Followed) -> Finding:
-    verdict: Verdict = "worse"
-    if followed.holds is False or (followed.holds is None and not suspected.is_certain):
-        verdict = "inconclusive"
+def _settled(
+    suspected: Suspected, followed: Followed, store: Store, repository: Repository | None
+) -> Finding:
+    """The finding with what came of it, which the history keeps, so that the next night knows of it."""
     difference = followed.difference
+    stage: Stage | None = "confirmed" if followed.holds else None
+    culprit = None
+    if followed.holds is False:
+        stage = "not_reproduced"
+    elif followed.holds and followed.out:
+        stage, culprit = outcome_of(followed.bisection, followed.out)
+    finding = suspected.finding or _new_finding(suspected, store, repository)
+    if difference is not None:
+        size = difference.ratio - 1
+        finding = replace(finding, effect=size, low=difference.low - 1, high=difference.high - 1)
+    if stage is not None:
+        kept = store.settle(finding, stage, culprit)
+        finding = replace(finding, stage=kept.stage, culprit=kept.culprit)
+    holds = followed.holds or (followed.holds is None and suspected.is_certain)
     notes = "".join(f" Note: {note}." for note in followed.notes)
-    names = ("culprit", "kind", "subject", "confidence", "runs")
-    return Finding(
-        id=suspected.id,
+    return replace(
+        finding,
         judge=JUDGE,
-        case=suspected.series.case,
-        metric=suspected.series.metric,
-        verdict=verdict,
-        effect=difference.ratio - 1 if difference else suspected.effect,
-        low=difference.low - 1 if difference else None,
-        high=difference.high - 1 if difference else None,
-        evidence={
-            "confirmed": followed.holds,
-            **{name: followed.bisection.get(name) for name in names},
-            "bisection": str(followed.out) if followed.out else None,
-            "regression": suspected.finding.id if suspected.finding else None,
-            "last_good": {"revision": suspected.good.revision, "session": suspected.good.session},
-            "first_bad": {"revision": suspected.bad.revision, "session": suspected.bad.session},
-            "also": [f"{key.metric} of {key.case}" for key in suspected.also],
-            "notes": list(followed.notes),
-        },
+        verdict="worse" if holds else "inconclusive",
+        suspects=(finding.culprit,) if finding.culprit else finding.suspects,
         message=f"{followed.message}{notes}",
     )
 
 
-def _store_confirmed(
-    store: Store, repository: Repository | None, suspected: Suspected, finding: Finding
-) -> None:
-    """Keep a confirmed suspicion as a finding: the next night knows of it, whatever its own values look like.
-
-    What was found out is kept in the words said about it.
-    """
-    known = suspected.finding
-    if known is None:
-        good, bad = suspected.good, suspected.bad
-        environments = store.environment(good.environment), store.environment(bad.environment)
-        effect = suspected.effect if finding.effect is None else finding.effect
-        known = StoredFinding(
-            id=suspected.id,
-            series=suspected.series,
-            epoch=suspected.epoch,
-            verdict="worse",
-            effect=effect,
-            low=effect if finding.low is None else finding.low,
-            high=effect if finding.high is None else finding.high,
-            p_value=suspected.chance,
-            last_good=good,
-            first_bad=bad,
-            at_record=suspected.at.record_id,
-            at_time=suspected.at.time,
-            found_at=bad.time,
-            found_in=bad.session,
-            suspects=(*commit_suspects(repository, good, bad), *environment_suspects(*environments)),
-        )
-        with store.database.writing():
-            write_findings(store.database, [known])
-    if known.said is None or known.said.why != finding.message:
-        store.say(known.id, "new", why=finding.message, who=WHO)
+def _new_finding(suspected: Suspected, store: Store, repository: Repository | None) -> Finding:
+    """A suspicion about the newest values, which no detector has seen yet."""
+    good, bad = suspected.good, suspected.bad
+    environments = store.environment(good.environment), store.environment(bad.environment)
+    return Finding(
+        id=suspected.id,
+        **suspected.series.parts,
+        epoch=suspected.epoch,
+        verdict="worse",
+        effect=suspected.effect,
+        low=suspected.effect,
+        high=suspected.effect,
+        p_value=suspected.chance,
+        last_good=good,
+        first_bad=bad,
+        at_record=suspected.at.record_id,
+        at_time=suspected.at.time,
+        found_at=bad.time,
+        found_in=bad.session_id,
+        suspects=(*commit_suspects(repository, good, bad), *environment_suspects(*environments)),
+    )
 
 
-def merge_findings(found: Sequence[Finding], known: Sequence[Finding]) -> tuple[Finding, ...]:
+def merge_findings(
+    followed: Sequence[tuple[Suspected, Finding]], known: Sequence[Finding]
+) -> tuple[Finding, ...]:
     """What was followed up, in place of what was said of the same metric before."""
-    followed = {(one.case, one.metric) for one in found}
-    also = {name for one in found if one.verdict != "worse" for name in one.evidence.get("also", ())}
-    rest = [
-        one
-        for one in known
-        if (one.case, one.metric) not in followed and f"{one.metric} of {one.case}" not in also
-    ]
-    return (*found, *rest)
+    found = [finding for _, finding in followed]
+    replaced = {(one.case, one.metric) for one in found}
+    for suspected, finding in followed:
+        if finding.verdict != "worse":
+            replaced |= {(key.case, key.metric) for key in suspected.also}
+    return (*found, *(one for one in known if (one.case, one.metric) not in replaced))

@@ -13,7 +13,7 @@ from paceline.experiments.builds.build import Builder, Candidate, fetch, resolve
 from paceline.experiments.builds.cache import default_cache_dir
 from paceline.experiments.builds.environments import installer_options, resolve_packages
 from paceline.experiments.nightly.investigation import Night, Note, investigate, merge_findings
-from paceline.experiments.nightly.suspicions import find_suspicions, is_wanted, split_by_machine
+from paceline.experiments.nightly.suspicions import Suspected, find_suspicions, is_wanted, split_by_machine
 from paceline.experiments.trials import Interrupted, setting_in
 from paceline.findings.commits import find_repository
 from paceline.history import open_store
@@ -85,7 +85,7 @@ def plan_night(loaded: Loaded, request: Request) -> Night:
 
 def _follow_up(report: Report, database: str, night: Night) -> Report:
     """The report with what was found out about the cases that look worse."""
-    found: list[Finding] = []
+    found: list[tuple[Suspected, Finding]] = []
     cases = tuple(dict.fromkeys(case.key for case in report.plan.cases))
     options = night.options
     with open_store(database) as store:
@@ -104,7 +104,7 @@ def _follow_up(report: Report, database: str, night: Night) -> Report:
             night.note(f"{len(suspicions) - len(chosen)} weaker suspicions are left for another night")
         try:
             for suspected in chosen:
-                found.append(investigate(suspected, store, night))
+                found.append((suspected, investigate(suspected, store, night)))
         except Interrupted:
             report = replace(report, interrupted=True)
     return replace(report, findings=merge_findings(found, report.findings))

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
+from paceline.finding import Finding, Place, SeriesKey
 from paceline.findings.commits import Repository
 from paceline.findings.detection import detect, known_places
 from paceline.findings.segments import ordered_points, place_of_point, series_key
 from paceline.history import Point, Series, Store
-from paceline.history.findings import Place, SeriesKey, StoredFinding, finding_id
+from paceline.history.findings import finding_id
 from paceline.judge import suspect_tail
 from paceline.model import Direction
 
@@ -39,7 +40,7 @@ class Suspected:
     before: tuple[float, ...]
     at: Point
     epoch: int = 0
-    finding: StoredFinding | None = None
+    finding: Finding | None = None
     also: tuple[SeriesKey, ...] = ()
 
     @property
@@ -71,11 +72,7 @@ def find_suspicions(
     """
     detect(store, repository)
     places = known_places(store, repository)
-    known = [
-        one
-        for one in store.findings()
-        if one.series.case in set(cases) and is_wanted(one.series.metric, metrics)
-    ]
+    known = [one for one in store.findings() if one.case in set(cases) and is_wanted(one.metric, metrics)]
     several = [
         series for series in store.iter_series(cases=cases, judged_only=True) if series.case_key in cases
     ]
@@ -102,11 +99,11 @@ def is_wanted(metric: str, patterns: Sequence[str]) -> bool:
     return not patterns or any(fnmatchcase(metric, pattern) for pattern in patterns)
 
 
-def _lasting(known: Iterable[StoredFinding], by_key: dict[SeriesKey, Series]) -> Iterator[Suspected]:
+def _lasting(known: Iterable[Finding], by_key: dict[SeriesKey, Series]) -> Iterator[Suspected]:
     """Changes for the worse that nobody has said anything about."""
     for one in known:
         series = by_key.get(one.series)
-        if one.verdict != "worse" or one.state != "new" or series is None or series.direction is None:
+        if not one.fails or one.effect is None or series is None or series.direction is None:
             continue
         before = [point.value for point in series.points if point.time <= one.last_good.time]
         if _is_over(one, series, before):
@@ -117,7 +114,7 @@ def _lasting(known: Iterable[StoredFinding], by_key: dict[SeriesKey, Series]) ->
             good=one.last_good,
             bad=one.first_bad,
             effect=one.effect,
-            weight=abs(one.effect) / max(one.p_value, 1e-12),
+            weight=abs(one.effect) / max(one.p_value or 0.0, 1e-12),
             before=tuple(before[-_REMEMBERED:]),
             at=series.points[-1],
             finding=one,
@@ -125,7 +122,7 @@ def _lasting(known: Iterable[StoredFinding], by_key: dict[SeriesKey, Series]) ->
 
 
 def _newest(
-    series: Series, places: dict[str, int], session_id: str, known: Sequence[StoredFinding]
+    series: Series, places: dict[str, int], session_id: str, known: Sequence[Finding]
 ) -> Iterator[Suspected]:
     """A suspicion about the newest values, if tonight's is the last and the level before has no change in it."""
     since = max((one.at_time for one in known), default="")
@@ -158,12 +155,13 @@ def _merged(found: Iterable[Suspected]) -> Iterator[Suspected]:
     yield from leads.values()
 
 
-def _is_over(finding: StoredFinding, series: Series, before: Sequence[float]) -> bool:
+def _is_over(finding: Finding, series: Series, before: Sequence[float]) -> bool:
     """Whether the newest values are back where they were; only for a finding that no detector watches."""
     after = [point.value for point in series.points if point.time > finding.at_time]
     if finding.stands or len(after) < _RECENT or not before:
         return False
     old = statistics.median(before)
-    middle = old * (1 + finding.effect / 2)
+    effect = finding.effect or 0.0
+    middle = old * (1 + effect / 2)
     newest = statistics.median(after[-_RECENT:])
-    return newest < middle if finding.effect > 0 else newest > middle
+    return newest < middle if effect > 0 else newest > middle

@@ -29,7 +29,7 @@ _TYPES = {
 }
 _OBJECTS = ("session.meta", "environment.data", "case.params", "setting.data", "record.outcome")
 _JSON = {
-    **dict.fromkeys((*_OBJECTS, "finding.last_good", "finding.first_bad"), "object"),
+    **dict.fromkeys((*_OBJECTS, "finding.last_good", "finding.first_bad", "finding.culprit"), "object"),
     "finding.suspects": "array",
 }
 _REFERENCES = {

@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from paceline.history.store.views import VIEWS, drop_view
 
-HEAD = "0004"
+HEAD = "0005"
 """The newest revision in `migrations/versions`; a database that has it needs no migration."""
 
 VERSION_TABLE = "history_version"
@@ -174,6 +174,9 @@ finding = Table(
     Column("suspects", Text),
     *map(_text, ("state", "fixed_at")),
     *map(_reference, ("stands", "found_after")),
+    Column("kind", Text, nullable=False, server_default="step"),
+    Column("stage", Text, nullable=False, server_default="suspected"),
+    Column("culprit", Text),
     Index("finding_of_case", "case_key"),
 )
 

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from paceline.errors import HistoryError
+from paceline.finding import Finding, Stage, State
 from paceline.history.export import export_rows, format_of, write_export
-from paceline.history.findings import StoredFinding, add_verdict, find_finding, read_findings
+from paceline.history.findings import add_verdict, find_finding, read_findings, settle
 from paceline.history.series import Column, Epoch, Series
 from paceline.history.session_info import Added, SessionInfo
 from paceline.history.store import changes
@@ -32,7 +33,7 @@ from paceline.history.store.sessions import (
 )
 from paceline.history.store.writer import Rule, Writer
 from paceline.history.urls import parse_target
-from paceline.model import Record, State
+from paceline.model import Record
 
 AS_FILES_SAY = Rule(replaces=lambda entry, stored: True, chosen=lambda new, old: new)
 """A session's files are the truth: what they say now replaces what they said."""
@@ -198,19 +199,23 @@ FROM "case" c JOIN record r ON r.case_id = c.id WHERE c.kind = 'entry' GROUP BY 
             found = read_environment(self.database, ident)
         return None if found is None or found.data is None else environment_data(found)
 
-    def findings(self, *, withdrawn: bool = False) -> list[StoredFinding]:
+    def findings(self, *, withdrawn: bool = False) -> list[Finding]:
         """All that was found in the series, oldest change first; also what the detector does not see any more."""
         with self.database.reading():
             return read_findings(self.database, withdrawn=withdrawn)
 
-    def finding(self, wanted: str) -> StoredFinding:
+    def finding(self, wanted: str) -> Finding:
         """The finding of that id, or of the only id that begins so."""
         with self.database.reading():
             return find_finding(self.database, wanted)
 
-    def say(self, finding: str, state: State, *, why: str, who: str) -> StoredFinding:
+    def say(self, finding: str, state: State, *, why: str, who: str) -> Finding:
         """Store a human's word about a finding."""
         return add_verdict(self.database, finding, state, why, who)
+
+    def settle(self, finding: Finding, stage: Stage, culprit: Mapping[str, Any] | None = None) -> Finding:
+        """Keep what runs made for a finding have shown; one that is not known yet is added."""
+        return settle(self.database, finding, stage, culprit)
 
     def size(self) -> Added:
         """How many records and samples there are in all."""
