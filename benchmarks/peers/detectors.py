@@ -1,6 +1,7 @@
 """Other tools' change point detectors on the series of a file; runs in the peers' own environment.
 
 PEERS/bin/python benchmarks/peers/detectors.py otava REPEATS < series.json    # indices and seconds of each
+PEERS/bin/python benchmarks/peers/detectors.py otava serve                    # a series a line, its indices a line
 """
 
 import json
@@ -42,6 +43,10 @@ def pelt() -> Callable[[Series], list[int]]:
 
 def main() -> None:
     find = {"otava": otava, "asv": asv, "pelt": pelt}[sys.argv[1]]()
+    if sys.argv[2] == "serve":
+        for line in sys.stdin:
+            print(json.dumps(find(json.loads(line))), flush=True)
+        return
     repeats = int(sys.argv[2])
     answers = []
     for series in json.load(sys.stdin):
