@@ -30,6 +30,8 @@ def add_nights(
     environment: Mapping[str, Any] = ENVIRONMENT,
     failed: Sequence[int] = (),
     revisions: Sequence[str] = (),
+    branch: str = "",
+    merge_base: str = "",
 ) -> None:
     """A session for each value of the series; those whose numbers are in `failed` did not pass."""
     for offset in range(max(map(len, cases.values()))):
@@ -48,7 +50,8 @@ def add_nights(
             for key, values in cases.items()
             if offset < len(values)
         ]
-        store.add(session(number, **told), environment, records)
+        ancestry = {"branch": branch, "merge_base": merge_base}
+        store.add(session(number, **told, **ancestry), environment, records)
 
 
 def make_repository(directory: Path, commits: int) -> list[str]:

@@ -73,6 +73,14 @@ KNOWN: dict[str, Rule] = dict(
     )
 )
 
+AUTOMATIC = frozenset(
+    {
+        *("exec_time_s", "cpu_user_s", "cpu_system_s"),
+        *("peak_memory_bytes", "mean_memory_bytes", "gpu_peak_memory_bytes"),
+    }
+)
+"""Of the metrics that Paceline takes of every run, those with a direction: nobody asked for them."""
+
 _SECOND = "(?:s|sec|secs|second|seconds)"
 _TIME = "(?:time|latency|duration|elapsed|runtime|walltime)"
 _COUNT = "^(?:num|total|count|n)_"

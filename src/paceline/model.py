@@ -241,6 +241,9 @@ class Case:
     disturbed: Disturbed = "mark"
     retries: int = 0
     tags: Annotated[tuple[str, ...], "The tags of the entry."] = ()
+    watch: Annotated[
+        tuple[str, ...], "Of the metrics that are taken of every case, those to raise alarms about."
+    ] = ()
     needs: tuple[str, ...] = ()
     delete_scratch: bool = True
     gpu_mem_use_warning_threshold: float | None = None

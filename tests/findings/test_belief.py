@@ -98,8 +98,8 @@ def test_regressions_ask_in_the_terminal_in_markdown_and_in_json(here: Here) -> 
 
 
 def test_a_sessions_report_asks_too(tmp_path: Path) -> None:
-    for last in range(31, 41):
-        path = tmp_path / f"{last}.db"
+    path = tmp_path / "benchmark.db"
+    for last in range(30, 41):
         remember(path, last)
         with open_store(path) as store:
             detect(store)

@@ -62,7 +62,7 @@ def test_a_repository_knows_order_and_what_lies_between(tmp_path: Path) -> None:
     names = make_repository(tmp_path / "repo", 5)
     repository = Repository(tmp_path / "repo")
     places = repository.order([names[3], names[1], "f" * 40, "main", "--all", "", names[4][:12]])
-    assert sorted(places, key=lambda name: places[name]) == [names[1], names[3], names[4][:12]]
+    assert sorted(places, key=lambda name: places[name].place) == [names[1], names[3], names[4][:12]]
     between = repository.between(names[1], names[3])
     assert [commit.subject for commit in between.listed] == ["Change number 3", "Change number 2"]
     assert (between.count, repository.between(names[1], "f" * 40).count) == (2, 0)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from findings_nights import add_nights, noisy
 from paceline.findings.detection import detect
+from paceline.findings.order import Order
 from paceline.findings.replay import replay
 from paceline.history import open_store
 
@@ -17,7 +18,7 @@ def test_precision_and_recall_are_those_of_the_verdicts(tmp_path: Path) -> None:
         states = ("acknowledged", "expected", "fixed", "false")
         for number, state in enumerate(states):
             store.say(found[f"case-{number}"].id, state, why="told so", who="keeper")
-        done = replay(store, {})
+        done = replay(store, Order())
     assert (done.series, done.nights, done.real_found, done.false_raised) == (4, 40, 3, 1)
     assert (done.precision, done.recall) == (0.75, 1.0) and done.unlabelled <= 1
     assert done.median_delay is not None and 3 <= done.median_delay <= 6
@@ -33,13 +34,13 @@ def test_a_change_that_is_not_found_any_more_is_missed(tmp_path: Path) -> None:
         (found,) = store.findings()
         store.say(found.id, "acknowledged", why="", who="keeper")
         add_nights(store, {"sort": noisy(40, seed=8)})
-        done = replay(store, {}, cases=["so*"])
+        done = replay(store, Order(), cases=["so*"])
         assert (done.recall, [one.id for one in done.real_missed], done.precision) == (0.0, [found.id], None)
-        assert replay(store, {}, metrics=["other"]).series == 0
+        assert replay(store, Order(), metrics=["other"]).series == 0
 
 
 def test_without_verdicts_there_is_nothing_to_say(tmp_path: Path) -> None:
     with open_store(tmp_path / "benchmark.db") as store:
         add_nights(store, {"sort": noisy(20)})
-        done = replay(store, {})
+        done = replay(store, Order())
     assert (done.series, done.precision, done.recall, done.median_delay) == (0, None, None, None)

@@ -10,7 +10,7 @@ from findings_nights import make_repository
 from git_commands import git
 from in_process import Here, make_here
 from paceline.findings.commits import Repository
-from paceline.findings.detection import why_in_time
+from paceline.findings.order import read_order, why_in_time
 from paceline.history import open_store
 from paceline.record.repository import git_state
 from stored_records import ENVIRONMENT, record, session
@@ -113,7 +113,7 @@ def remember(path: Path, revisions: list[str]) -> None:
             store.add(session(number, revision=revision), ENVIRONMENT, [told])
 
 
-def test_a_shallow_clone_and_unknown_commits_mean_the_order_of_time_and_a_line(
+def test_what_a_shallow_clone_or_nobody_knows_is_in_the_order_of_time_with_a_line(
     at: Callable[[Path], Here], tmp_path: Path
 ) -> None:
     root, shallow = tmp_path / "whole", tmp_path / "shallow"
@@ -124,13 +124,15 @@ def test_a_shallow_clone_and_unknown_commits_mean_the_order_of_time_and_a_line(
     database = tmp_path / "benchmark.db"
     remember(database, names)
     with open_store(database) as store:
-        assert why_in_time(store, Repository(root)) == ""
-        assert "is a shallow clone" in why_in_time(store, Repository(shallow))
-        assert why_in_time(store, None) == ""
+        shallowly = Repository(shallow)
+        assert "is a shallow clone" in why_in_time(read_order(store, shallowly), shallowly)
+        assert why_in_time(read_order(store), None) == ""
+        assert why_in_time(read_order(store, Repository(root)), Repository(root)) == ""
+        assert why_in_time(read_order(store, shallowly), shallowly) == ""  # what the whole one knew is kept
     remember(database, [*names, "f" * 40])
     for directory, line in (
-        (shallow, "series are in the order of time"),
-        (root, "series with 1 of 5 revisions are in the order of time"),
+        (shallow, "1 of 5 revisions are in the order of time"),
+        (root, "1 of 5 revisions are in the order of time, between those it knows"),
     ):
         done = at(tmp_path).run("regressions", "--repo", str(directory))
         assert line in done.stderr and done.stderr.count("order of time") == 1

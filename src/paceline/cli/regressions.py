@@ -28,7 +28,7 @@ from paceline.report.format import aligned, visible
 
 if TYPE_CHECKING:
     from paceline.finding import Finding
-    from paceline.findings.commits import Repository
+    from paceline.findings.order import Order
     from paceline.findings.replay import Replay
     from paceline.history import Store
 
@@ -87,7 +87,8 @@ def command(
     """
     if as_json and markdown:
         raise click.UsageError("choose --json or --markdown")
-    from paceline.findings.detection import detect, known_places, why_in_time
+    from paceline.findings.detection import detect
+    from paceline.findings.order import read_order, why_in_time
     from paceline.findings.telling import tell
     from paceline.record.codec import finding_json
 
@@ -96,15 +97,16 @@ def command(
         if replay:
             from paceline.findings.replay import replay as run_replay
 
-            places = known_places(store, repository)
-            done = run_replay(store, places, cases=cases or None, metrics=metrics or None)
+            order = read_order(store, repository)
+            done = run_replay(store, order, cases=cases or None, metrics=metrics or None)
             if as_json:
                 write_json(_replay_json(done))
             else:
                 write_lines(visible(line) for line in _replay_lines(done))
             return 0
         detect(store, repository)
-        if note := why_in_time(store, repository):
+        order = read_order(store)
+        if note := why_in_time(order, repository):
             click.echo(visible(note), err=True)
         named = tuple(key for name in cases for key in (name, *known_cases(store, name)))
         found = _chosen(store.findings(), named, metrics, states, since)
@@ -114,7 +116,7 @@ def command(
         if as_json:
             write_json([finding_json(one) for one in found])
         else:
-            write_lines(_markdown_lines(found) if markdown else _table_lines(store, repository, found))
+            write_lines(_markdown_lines(found) if markdown else _table_lines(store, order, found))
     return 1 if any(one.fails for one in found) else 0
 
 
@@ -144,22 +146,20 @@ def _chosen(
 
 def _table_lines(
     store: "Store",
-    repository: "Repository | None",
+    order: "Order",
     found: "Sequence[Finding]",
 ) -> Iterator[str]:
     """The changes, those of one incident together, with what may have caused them and a sparkline of each."""
-    from paceline.findings.detection import known_places
     from paceline.findings.telling import read_curve
 
     if not found:
         yield "nothing changed"
         return
-    places = known_places(store, repository)
     rows: list[tuple[str, ...]] = [("id", "case", "metric", "", "change", "p", "state", "")]
     found = _by_incident(found)
     for one in found:
         case = one.case + (f" ({one.series.variant})" if one.series.variant else "")
-        values = read_curve(store, one, places, window=_WINDOW).values
+        values = read_curve(store, one, order, window=_WINDOW).values
         names = (one.id, visible(case), visible(one.metric), one.word)
         size, chance = interval(one.effect, one.low, one.high), p_value(one.p_value)
         rows.append((*names, size, chance, _standing(one), sparkline(values) if values else ""))

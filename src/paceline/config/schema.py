@@ -185,6 +185,12 @@ class EntryDefaults(Work):
         description="What becomes of runs that others disturbed. `mark`: the record says so, and nothing is concluded "
         "from its times and rates; `void`: they are not counted, unless all were disturbed; `ignore`: they count.",
     )
+    watch: list[Name] = shared(
+        [],
+        "Names or globs of metrics to raise alarms about, of those that are taken of every case (`exec_time_s`, "
+        "`cpu_user_s`, `peak_memory_bytes` and their like). Without it they alarm only where the case has no metric of "
+        "its own with a direction, or a requirement names them.",
+    )
     tags: list[Name] = shared([], "Words to select by.")
     needs: list[Name] = shared([], "Entries that must have passed before.")
     sink_data: list[SinkData] = shared(

@@ -11,7 +11,7 @@ from paceline.dashboard.encoding import file_id
 from paceline.errors import HistoryError
 from paceline.finding import Finding
 from paceline.findings.commits import Repository
-from paceline.findings.detection import known_places
+from paceline.findings.order import read_order
 from paceline.findings.telling import tell
 from paceline.history.findings import case_marks, read_findings
 from paceline.history.findings import read_marks as read_search_marks
@@ -70,8 +70,8 @@ class Options:
 class Verdicts:
     """What judges found: findings as `paceline regressions --json` prints them, newest first.
 
-    `places` is the order of the revisions as a repository has it; `unsearched` counts cases with records that no
-    search has looked at.
+    `places` is the order of the sessions, by their ids, if commits are known; `unsearched` counts cases with records
+    that no search has looked at.
     """
 
     findings: tuple[Mapping[str, Any], ...] = ()
@@ -107,12 +107,12 @@ class Frame:
         return self.marks.at(self.by_session.get(number, _NONE))
 
     def pack_head(self, head: Head) -> dict[str, Any]:
-        """A session for a list; `place` is that of its revision in the order of commits."""
+        """A session for a list; `place` is that in the order of commits."""
         facts = {
             **{"number": head.number, "id": head.id, "name": head.name, "kind": head.kind},
             **{"started": head.started_at, "revision": head.revision, "branch": head.branch},
             **{"committed": head.commit_time, "tool": head.tool, "ci": head.ci_run_url},
-            "place": self.verdicts.places.get(head.revision, ""),
+            "place": self.verdicts.places.get(head.id, ""),
         }
         return {name: fact for name, fact in facts.items() if fact != ""}
 
@@ -188,7 +188,7 @@ def read_verdicts(store: Store, repository: Repository | None = None, marks: Mar
         unsearched = _unsearched(store, read_marks(store.database) if marks is None else marks)
     return Verdicts(
         findings=tuple(pack_finding(one) for one in tell(store, reversed(found))),
-        places=known_places(store, repository),
+        places=read_order(store, repository).ranks(store),
         unsearched=unsearched,
     )
 

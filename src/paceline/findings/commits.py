@@ -7,7 +7,8 @@ from functools import cached_property
 from pathlib import Path
 
 from paceline.errors import PacelineError
-from paceline.record.repository import ask_git, find_top, is_shallow
+from paceline.history.places import CommitPlace
+from paceline.record.repository import ask_git, default_branch, find_top, is_shallow
 
 MOST_COMMITS = 50
 """Commits of a bracket that are listed by name; of more, the newest."""
@@ -46,22 +47,30 @@ class Repository:
         """Whether it has only the newest commits."""
         return is_shallow(self.root)
 
-    def order(self, revisions: Iterable[str]) -> dict[str, int]:
+    def order(self, revisions: Iterable[str]) -> dict[str, CommitPlace]:
         """The places of the revisions that it knows: no commit comes before one that it builds upon.
 
         A shallow clone does not know what its oldest commits build upon, so it gives no order.
         """
         if self.is_shallow:
             return {}
-        wanted = sorted({revision for revision in revisions if _REVISION.fullmatch(revision)})
-        full = self._full_names(wanted)
+        full = self._full_names(sorted({one for one in revisions if _REVISION.fullmatch(one)}))
         if not full:
             return {}
         listed = self._ask(
             "rev-list", "--date-order", "--reverse", "--stdin", feed=sorted(set(full.values()))
         )
-        places = {name: place for place, name in enumerate(listed)}
-        return {short: places[name] for short, name in full.items() if name in places}
+        places, main = {name: place for place, name in enumerate(listed)}, self._main_line()
+        return {
+            short: CommitPlace(repository=listed[0], place=places[name], is_main=name in main)
+            for short, name in full.items()
+            if name in places
+        }
+
+    def _main_line(self) -> frozenset[str]:
+        """The default branch with each merge as one step; that of HEAD where no branch is the default."""
+        _, *tips = default_branch(self.root)
+        return frozenset(self._ask("rev-list", "--first-parent", *(tips or ["HEAD"])))
 
     def _full_names(self, revisions: list[str]) -> dict[str, str]:
         answers = self._ask("cat-file", "--batch-check=%(objectname) %(objecttype)", feed=revisions)

@@ -14,23 +14,24 @@ from functools import lru_cache
 
 from paceline.finding import Finding, Place, SeriesKey
 from paceline.findings.commits import Repository
+from paceline.findings.order import read_order
 from paceline.findings.segments import Change, Judge, Judged, column_key, describe, place_of_point
 from paceline.findings.suspects import Suspect, commit_suspects, environment_suspects
+from paceline.findings.watched import watched
 from paceline.history import Store
 from paceline.history.findings import (
     case_marks,
     finding_id,
     read_findings,
     read_marks,
+    series_count,
     write_findings,
     write_marks,
 )
-from paceline.judge import select_discoveries
+from paceline.history.places import read_state, write_state
+from paceline.judge import Control
 
-FALSE_DISCOVERIES = 0.05
-"""Of all changes that are reported, the share that may be chance."""
-
-_DETECTOR = "2"
+_DETECTOR = "3"
 """Changes when the detector does: then every series is looked at again."""
 
 Moment = tuple[int, int | str]
@@ -39,15 +40,17 @@ Bracket = tuple[Moment, Moment]
 
 FARTHEST = 5
 """Points by which a change may have moved and still be the same."""
+_CREDIT = "credit"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Detected:
-    """What a search did."""
+    """What a search did; `past` is how many of the findings are new and of a past that nobody had searched."""
 
-    cases: int
-    series: int
-    findings: int
+    cases: int = 0
+    series: int = 0
+    findings: int = 0
+    past: int = 0
 
 
 Cause = tuple[SeriesKey, int]
@@ -56,93 +59,54 @@ Cause = tuple[SeriesKey, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """The changes of a series that are worth a word; whether each is believed if it was not known before."""
+    """The changes of a series that are worth a word, and whether the series was ever searched before."""
 
     judged: Judged
     changes: tuple[Change, ...]
-    believed: tuple[bool, ...]
+    is_past: bool
 
 
 def detect(store: Store, repository: Repository | None = None) -> Detected:
     """Search what is new in the history; series without new points are not read."""
-    places = known_places(store, repository)
-    marks = _new_marks(store, places)
+    order = read_order(store, repository)
+    with store.database.reading():
+        known = read_marks(store.database)
+        mark = f"{_DETECTOR}:{order.generation}"
+        now = {case: f"{mark}:{told}" for case, told in case_marks(store.database).items()}
+    marks = {case: told for case, told in now.items() if known.get(case) != told}
     if not marks:
-        return Detected(cases=0, series=0, findings=0)
+        return Detected()
     with store.database.reading():
         stored = _by_series(read_findings(store.database, cases=tuple(marks), withdrawn=True))
-    judge = Judge(places)
-    columns = store.iter_columns(cases=tuple(marks))
-    judged = [judge.judge(column, keep_points=column_key(column) in stored) for column in columns]
-    found = _believed(judged)
+        control, every = (
+            Control(credit=read_state(store.database).get(_CREDIT, 0.0)),
+            series_count(store.database),
+        )
+    judge = Judge(order)
+    found: list[_Found] = []
+    for column in watched(store, store.iter_columns(cases=tuple(marks))):
+        judged = judge.judge(column, keep_points=column_key(column) in stored)
+        is_past = not known.get(column.case_key, "").startswith(f"{_DETECTOR}:")
+        worth = tuple(change for change in describe(judged) if change)
+        found.append(_Found(judged=judged, changes=worth, is_past=is_past))
+    level = control.level(len(found), every)
     # Looking for causes asks git and the history, so it is done before the lock is taken.
-    causes = _find_causes(store, repository, found, stored)
+    causes = _find_causes(store, repository, found, stored, level)
     with store.database.writing():
         stored = _by_series(read_findings(store.database, cases=tuple(marks), withdrawn=True))
-        updated = list(_updated(found, stored, causes))
+        before = {one.id for several in stored.values() for one in several}
+        updated = list(_updated(found, stored, causes, level))
         standing = [one for one in updated if one.stands]
         others = (one for one in read_findings(store.database) if one.case not in marks and one.stands)
-        grouped = {one.id: one for one in group([*others, *standing], places)}
+        grouped = {one.id: one for one in group([*others, *standing], order.places)}
         write_findings(store.database, [grouped.get(one.id, one) for one in updated])
         write_marks(store.database, marks)
-    return Detected(cases=len(marks), series=len(judged), findings=len(standing))
-
-
-def known_places(store: Store, repository: Repository | None) -> dict[str, int]:
-    """The order of the history's revisions, as far as a repository knows them."""
-    return {} if repository is None else repository.order(_revisions(store))
-
-
-def _revisions(store: Store) -> list[str]:
-    select = "SELECT DISTINCT revision FROM session UNION SELECT DISTINCT revision FROM record WHERE revision <> ''"
-    with store.database.reading():
-        return [revision for (revision,) in store.database.rows(select) if revision]
-
-
-def why_in_time(store: Store, repository: Repository | None) -> str:
-    """Why series are in the order of time and not of commits, in a line; empty if all commits have their places.
-
-    Without a repository nobody expects another order.
-    """
-    revisions = _revisions(store) if repository else []
-    if repository is None or not revisions:
-        return ""
-    if repository.is_shallow:
-        return f"series are in the order of time: {repository.root} is a shallow clone, which lacks older commits"
-    unknown = len(revisions) - len(repository.order(revisions))
-    if not unknown:
-        return ""
-    some = f"{unknown:,} of {len(revisions):,} revisions"
-    return f"series with {some} are in the order of time: {repository.root} does not know those commits"
-
-
-def _new_marks(store: Store, places: dict[str, int]) -> dict[str, str]:
-    """The cases whose series look different from how they looked at the last search."""
-    order = "commits" if places else "time"
-    with store.database.reading():
-        now = {case: f"{_DETECTOR}:{order}:{mark}" for case, mark in case_marks(store.database).items()}
-        known = read_marks(store.database)
-    changed = {case: mark for case, mark in now.items() if known.get(case) != mark}
-    if places:
-        return changed
-    # Searched before with a repository at hand, and nothing new since: its order was the better one.
-    return {
-        case: mark for case, mark in changed.items() if known.get(case) != mark.replace(":time:", ":commits:")
-    }
-
-
-def _believed(judged: Sequence[Judged]) -> list[_Found]:
-    """The changes that a search of so many series may be believed."""
-    changes = [describe(one) for one in judged]
-    tests = [change.p_value for several in changes for change in several if change]
-    silent = sum(1 for several in changes if not any(several))
-    chosen = iter(select_discoveries([*tests, *[1.0] * silent], FALSE_DISCOVERIES))
-    found = []
-    for one, several in zip(judged, changes, strict=True):
-        worth = tuple(change for change in several if change)
-        believed = tuple(next(chosen) for _ in worth)
-        found.append(_Found(judged=one, changes=worth, believed=believed))
-    return found
+        new = [one for one in standing if one.id not in before]
+        past = sum(1 for one in new if not one.found_in)
+        # A past that was imported earns nothing.
+        after = control.after(len(found), every, len(new) - past)
+        write_state(store.database, {_CREDIT: after.credit})
+    return Detected(cases=len(marks), series=len(found), findings=len(standing), past=past)
 
 
 def _by_series(findings: Iterable[Finding]) -> dict[SeriesKey, list[Finding]]:
@@ -157,15 +121,16 @@ def _find_causes(
     repository: Repository | None,
     found: Sequence[_Found],
     stored: Mapping[SeriesKey, Sequence[Finding]],
+    level: float,
 ) -> dict[Cause, tuple[Suspect, ...]]:
-    """What may have caused each change that will be told of."""
+    """What may have caused each change that is known, or new and believed."""
     suspects = _Suspects(store, repository)
     causes: dict[Cause, tuple[Suspect, ...]] = {}
     for one in found:
         matched = match(stored.get(one.judged.key, ()), one.judged, one.changes)
-        for change, believed in zip(one.changes, one.believed, strict=True):
+        for change in one.changes:
             before = matched.get(change.index)
-            if before or believed:
+            if before or change.p_value <= level:
                 causes[one.judged.key, change.index] = suspects.of(one.judged, change, before)
     return causes
 
@@ -174,15 +139,16 @@ def _updated(
     found: Sequence[_Found],
     stored: dict[SeriesKey, list[Finding]],
     causes: Mapping[Cause, tuple[Suspect, ...]],
+    level: float,
 ) -> Iterator[Finding]:
     """All findings of the series as they are now: new ones, known ones placed anew, and those that stand no more."""
     for one in found:
         known = stored.pop(one.judged.key, [])
         matched = match(known, one.judged, one.changes)
-        for change, believed in zip(one.changes, one.believed, strict=True):
+        for change in one.changes:
             before = matched.get(change.index)
-            if before or believed:
-                yield _finding(one.judged, change, before, causes.get((one.judged.key, change.index), ()))
+            if before or change.p_value <= level:
+                yield _finding(one, change, before, causes.get((one.judged.key, change.index), ()))
         kept = {finding.id for finding in matched.values()}
         for finding in known:
             if finding.id not in kept:
@@ -197,9 +163,8 @@ def _outlives(finding: Finding, judged: Judged) -> bool:
     return finding.stands and finding.epoch == judged.epoch and is_gone
 
 
-def _finding(
-    judged: Judged, change: Change, before: Finding | None, suspects: tuple[Suspect, ...]
-) -> Finding:
+def _finding(found: _Found, change: Change, before: Finding | None, suspects: tuple[Suspect, ...]) -> Finding:
+    judged = found.judged
     at, newest = judged.points[change.index], max(judged.points, key=lambda point: point.time)
     undone = change.verdict == "worse" and change.undone_at is not None
     known = before or Finding(
@@ -207,7 +172,7 @@ def _finding(
         **judged.key.parts,
         verdict=change.verdict,
         found_at=newest.time,
-        found_in=newest.session_id,
+        found_in="" if found.is_past else newest.session_id,
         found_after=len(judged.points) - change.index,
     )
     return replace(
@@ -249,7 +214,7 @@ class _Suspects:
         return tuple(found)
 
 
-def group(findings: Iterable[Finding], places: dict[str, int]) -> Iterator[Finding]:
+def group(findings: Iterable[Finding], places: Mapping[str, int]) -> Iterator[Finding]:
     """The findings with their incidents; one that has an incident keeps it, the others join or begin one."""
     shared: dict[str, Bracket] = {}
     waiting: list[tuple[Bracket, Finding]] = []
@@ -269,7 +234,7 @@ def group(findings: Iterable[Finding], places: dict[str, int]) -> Iterator[Findi
         yield replace(finding, incident=incident)
 
 
-def _bracket(finding: Finding, places: dict[str, int]) -> Bracket:
+def _bracket(finding: Finding, places: Mapping[str, int]) -> Bracket:
     good, bad = finding.last_good, finding.first_bad
     if good.revision in places and bad.revision in places and good.revision != bad.revision:
         return (0, places[good.revision]), (0, places[bad.revision])

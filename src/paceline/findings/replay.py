@@ -1,16 +1,18 @@
 """What the detector would have said night by night, held against what people said about it."""
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from paceline.finding import Finding, SeriesKey
-from paceline.findings.detection import FALSE_DISCOVERIES, FARTHEST
-from paceline.findings.segments import SMALLEST_EFFECT, Change, Judged, column_key, describe, ordered_points
+from paceline.findings.detection import FARTHEST
+from paceline.findings.order import Order
+from paceline.findings.segments import SMALLEST_EFFECT, Change, Judged, column_key, describe
 from paceline.history import Store
 from paceline.history.series import Column
 from paceline.history.store.names import matcher
-from paceline.judge import change_points, select_discoveries
+from paceline.judge import Detector, change_points
+from paceline.judge.discoveries import FLOOR
 from paceline.model import Verdict
 
 REAL = frozenset({"acknowledged", "expected", "fixed"})
@@ -65,17 +67,17 @@ class Replay:
         return statistics.median(delays) if delays else None
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Track:
-    """A series as it grew, and the alarms raised so far: index of the change now, and the alarm."""
+    """A series, and the alarms that it would have raised as it grew."""
 
     judged: Judged
-    raised: list[tuple[int, Alarm]]
+    alarms: tuple[Alarm, ...]
 
 
 def replay(
     store: Store,
-    places: dict[str, int],
+    order: Order,
     *,
     cases: Sequence[str] | None = None,
     metrics: Sequence[str] | None = None,
@@ -83,59 +85,53 @@ def replay(
     """Run the detector over the series that somebody said something about, from their first night to the last."""
     labelled = [one for one in store.findings(withdrawn=True) if one.said and one.said.state != "new"]
     wanted = {one.series for one in labelled}
-    family = 0
+    case, metric = matcher(cases or None).fullmatch, matcher(metrics or None).fullmatch
     tracks: list[_Track] = []
-    for column in store.iter_columns():
-        family += 1
-        if column_key(column) in wanted and _is_asked(column, cases, metrics):
-            tracks.append(_Track(judged=_ordered(column, places), raised=[]))
-    nights = sorted({point.time for track in tracks for point in track.judged.points})
-    for night in nights:
-        _live_through(tracks, night, family)
+    nights: set[str] = set()
+    for column in store.iter_columns(cases=sorted({one.case for one in wanted})):
+        if column_key(column) in wanted and case(column.case_key) and metric(column.metric):
+            judged = _ordered(column, order)
+            tracks.append(_Track(judged=judged, alarms=tuple(_alarms(judged))))
+            nights.update(point.time for point in judged.points)
     followed = {track.judged.key for track in tracks}
     return _scored(tracks, len(nights), [one for one in labelled if one.series in followed])
 
 
-def _is_asked(column: Column, cases: Sequence[str] | None, metrics: Sequence[str] | None) -> bool:
-    case, metric = matcher(cases or None).fullmatch, matcher(metrics or None).fullmatch
-    return bool(case(column.case_key) and metric(column.metric))
-
-
-def _ordered(column: Column, places: dict[str, int]) -> Judged:
+def _ordered(column: Column, order: Order) -> Judged:
     assert column.direction is not None
-    points = ordered_points(column, places)
+    points = order.points(column)
     return Judged(
         key=column_key(column), epoch=column.epoch, direction=column.direction, points=points, found=()
     )
 
 
-def _live_through(tracks: Sequence[_Track], night: str, family: int) -> None:
-    """One night: all series as they were then, judged together."""
-    found: list[tuple[_Track, Judged, Change]] = []
-    for track in tracks:
-        if not any(point.time == night for point in track.judged.points):
+def _alarms(judged: Judged) -> Iterator[Alarm]:
+    """What would have been raised, one point after the other as they were measured."""
+    in_time = sorted(range(len(judged.points)), key=lambda i: judged.points[i].time)
+    grows = in_time == list(range(len(in_time)))
+    detector, raised = Detector(), list[Alarm]()
+    for count, newest in enumerate(in_time, start=1):
+        seen = range(count) if grows else sorted(in_time[:count])
+        if grows:
+            detector.append(judged.points[newest].value)
+            found = detector.change_points
+        else:
+            found = change_points([judged.points[i].value for i in seen])
+        if not any(one.p_value <= FLOOR and abs(one.effect) >= SMALLEST_EFFECT for one in found):
             continue
-        points = [point for point in track.judged.points if point.time <= night]
-        changes = change_points([point.value for point in points])
-        then = replace(track.judged, points=points, found=changes)
-        told = [one for one in changes if abs(one.effect) >= SMALLEST_EFFECT]
-        found += [(track, then, change) for change in (describe(then) if told else []) if change]
-    quiet = max(family - len(found), 0)
-    believed = select_discoveries(
-        [*(change.p_value for *_, change in found), *[1.0] * quiet], FALSE_DISCOVERIES
-    )
-    for (track, then, change), is_believed in zip(found, believed, strict=False):
-        if is_believed and not _is_raised(track, then, change):
-            track.raised.append((change.index, _alarm(then, change, night)))
+        then = replace(judged, points=[judged.points[i] for i in seen], found=found)
+        for change in describe(then):
+            if change and change.p_value <= FLOOR and not _is_raised(raised, then, change):
+                raised.append(_alarm(then, change, judged.points[newest].time))
+    yield from raised
 
 
-def _is_raised(track: _Track, then: Judged, change: Change) -> bool:
-    positions = {point.record_id: position for position, point in enumerate(then.points)}
-    return any(
-        alarm.verdict == change.verdict
-        and abs(positions.get(alarm.at_record, index) - change.index) <= FARTHEST
-        for index, alarm in track.raised
-    )
+def _is_raised(raised: Iterable[Alarm], then: Judged, change: Change) -> bool:
+    near = {
+        point.record_id
+        for point in then.points[max(change.index - FARTHEST, 0) : change.index + FARTHEST + 1]
+    }
+    return any(alarm.verdict == change.verdict and alarm.at_record in near for alarm in raised)
 
 
 def _alarm(then: Judged, change: Change, night: str) -> Alarm:
@@ -152,7 +148,7 @@ def _alarm(then: Judged, change: Change, night: str) -> Alarm:
 
 
 def _scored(tracks: Sequence[_Track], nights: int, labelled: Sequence[Finding]) -> Replay:
-    alarms = [alarm for track in tracks for _, alarm in track.raised]
+    alarms = [alarm for track in tracks for alarm in track.alarms]
     by_finding = dict(_labels(tracks, labelled))
     found = {one.id for one in labelled if one.id in by_finding}
     real = [one for one in labelled if one.state in REAL]
@@ -178,7 +174,7 @@ def _labels(tracks: Sequence[_Track], labelled: Sequence[Finding]) -> Iterator[t
         at = positions.get(one.at_record)
         near = [
             (abs(positions[alarm.at_record] - at), alarm.raised_at, alarm)
-            for _, alarm in track.raised
+            for alarm in track.alarms
             if at is not None and alarm.verdict == one.verdict
         ]
         if near and min(near, key=lambda pair: pair[:2])[0] <= FARTHEST:

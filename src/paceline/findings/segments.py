@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from paceline.finding import Finding, Place, SeriesKey
+from paceline.findings.order import Order, position_of, read_order
 from paceline.history import Store
 from paceline.history.series import Column, Point, Series
 from paceline.judge import ChangePoint, change_points, compare
@@ -22,10 +23,6 @@ from paceline.model import Direction, Verdict
 SMALLEST_EFFECT = 0.005
 """A change of less than half a percent is real on a quiet machine, and nobody's night is worth it."""
 
-_REVISION, _STATUS, _DISTURBED = (
-    Point._fields[2:].index(name) for name in ("revision", "status", "disturbed")
-)
-_MEASURED = frozenset({"passed", "requirement_failed"})
 _COMPARED = 30
 """Points on each side of a change that tell how large it is: enough for a narrow interval, and recent."""
 _FARTHEST = 4
@@ -84,28 +81,17 @@ def place_of_point(point: Point) -> Place:
     )
 
 
-def ordered_points(series: Series | Column, places: dict[str, int]) -> list[Point]:
-    """The points that are judged, in commit order if every one of their revisions has a place, else in time.
-
-    Left out are those that were not measured, and those of disturbed runs where a disturbance tells.
-    """
-    points = series.points() if isinstance(series, Column) else list(series.points)
-    steady = is_steady(series.metric, series.unit or None)
-    chosen = _judged_order([point[2:] for point in points], places, steady=steady)
-    return points if chosen is None else [points[i] for i in chosen]
-
-
 class Judge:
     """Judges the series of a history, one after the other."""
 
-    def __init__(self, places: dict[str, int]) -> None:
-        self._places = places
+    def __init__(self, order: Order) -> None:
+        self._order = order
         self._last: tuple[object, dict[bool, list[int] | None]] = (None, {})
 
     def judge(self, column: Column, *, keep_points: bool) -> Judged:
         """Where the series changed, all that may be by chance included; its points only if there is a use for them."""
         assert column.direction is not None, "only metrics with a direction are judged"
-        chosen = self._order(column.fields, is_steady(column.metric, column.unit or None))
+        chosen = self._chosen(column.fields, is_steady(column.metric, column.unit or None))
         values = column.values if chosen is None else [column.values[i] for i in chosen]
         found = change_points(np.array(values))
         points = column.points() if found or keep_points else []
@@ -117,25 +103,14 @@ class Judge:
             found=found,
         )
 
-    def _order(self, fields: Sequence[tuple[str, ...]], steady: bool) -> list[int] | None:
-        """Which points are judged, and in which order; None for all as they are. Most metrics of a case share it."""
+    def _chosen(self, fields: Sequence[tuple[str, ...]], steady: bool) -> list[int] | None:
+        """Which points are judged, and in which order. Most metrics of a case share it."""
         if self._last[0] is not fields:
             self._last = fields, {}
         known = self._last[1]
         if steady not in known:
-            known[steady] = _judged_order(fields, self._places, steady=steady)
+            known[steady] = self._order.chosen(fields, steady)
         return known[steady]
-
-
-def _judged_order(
-    fields: Sequence[tuple[str, ...]], places: dict[str, int], *, steady: bool
-) -> list[int] | None:
-    chosen = [
-        i for i, one in enumerate(fields) if one[_STATUS] in _MEASURED and (steady or not one[_DISTURBED])
-    ]
-    if places and all(fields[i][_REVISION] in places for i in chosen):
-        chosen.sort(key=lambda i: places[fields[i][_REVISION]])
-    return None if chosen == list(range(len(fields))) else chosen
 
 
 def column_key(column: Column) -> SeriesKey:
@@ -235,24 +210,41 @@ def _noise(residuals: list[float]) -> float:
 
 def read_baselines(store: Store, wanted: Mapping[str, Iterable[str]], *, but: str) -> Baselines:
     """The level of each of these metrics of these cases, without what the session named `but` measured."""
-    open_findings = [one for one in store.findings() if one.verdict == "worse" and one.state == "new"]
+    order = read_order(store)
+    answers = open_regressions(store)
     found: dict[CaseKey, dict[str, Baseline]] = {}
     for key, metrics in wanted.items():
         for series in store.iter_series(cases=[key], metrics=sorted(metrics), judged_only=True):
             told = series_key(series)
             # Asked for by the name in the suite, which may be an older one.
             case = (key, told.variant, told.version, told.environment_class)
-            found.setdefault(case, {})[series.metric] = _baseline(series, told, open_findings, but)
+            points = [point for point in order.points(series) if point.session != but]
+            values = level_values(points, answers.get(told, ()))
+            level = statistics.median(values[-_RECENT:]) if values else 0.0
+            found.setdefault(case, {})[series.metric] = Baseline(level=level, results=len(values))
     return found
 
 
-def _baseline(series: Series, key: SeriesKey, open_findings: Iterable[Finding], but: str) -> Baseline:
-    """The level before the first regression that nobody has answered yet, since the last change before that."""
-    points = [point for point in ordered_points(series, {}) if point.session != but]
-    good_until = min((one.last_good.time for one in open_findings if one.series == key), default="")
-    values = [point.value for point in points if not good_until or point.time <= good_until]
-    if not values:
-        return Baseline(level=0.0, results=0)
+def open_regressions(store: Store) -> dict[SeriesKey, list[Finding]]:
+    """The regressions that nobody has answered yet, by their series."""
+    found: dict[SeriesKey, list[Finding]] = {}
+    for one in store.findings():
+        if one.fails:
+            found.setdefault(one.series, []).append(one)
+    return found
+
+
+def level_values(points: Sequence[Point], regressions: Iterable[Finding] = ()) -> list[float]:
+    """The values of the level before the first of these regressions, since the last change before that."""
+    good = [_last_good(points, one) for one in regressions]
+    values = [point.value for point in points[: min(good) + 1 if good else len(points)]]
     changes = change_points(values)
-    recent = values[changes[-1].index :] if changes else values
-    return Baseline(level=statistics.median(recent[-_RECENT:]), results=len(recent))
+    return values[changes[-1].index :] if changes else values
+
+
+def _last_good(points: Sequence[Point], finding: Finding) -> int:
+    """Which point is the last before the change; by its time if it is gone."""
+    at = position_of(points, finding.last_good)
+    if at is not None:
+        return at
+    return sum(1 for point in points if point.time <= finding.last_good.time) - 1

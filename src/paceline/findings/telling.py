@@ -6,14 +6,14 @@ from typing import Any
 
 from paceline.finding import Finding, Place
 from paceline.findings.belief import find_questions
-from paceline.findings.segments import ordered_points, series_key
+from paceline.findings.branches import branch_findings
+from paceline.findings.order import Order, read_order
+from paceline.findings.segments import series_key
 from paceline.history import Store
 from paceline.history.store.names import read_names
 from paceline.numbers import chance, interval
 
 MOST_SUSPECTS = 3
-OLD_NEWS = 30
-"""A change that had more results behind it when it was found is of a past that was imported: no session's fault."""
 _SHORT = 10
 _DRAWN = 30
 """Values on each side of a change that a report carries."""
@@ -48,11 +48,11 @@ def _told(one: Finding, shared: Mapping[str, Any] | None, question: str) -> Find
     return replace(told, message=message(told))
 
 
-def read_curve(store: Store, one: Finding, places: Mapping[str, int], *, window: int) -> Finding:
+def read_curve(store: Store, one: Finding, order: Order, *, window: int) -> Finding:
     """The finding with as many values before and after its change as `window` says, if there are so many."""
     for series in store.iter_series(cases=[one.case], metrics=[one.metric], judged_only=True):
         if series_key(series) == one.series:
-            points = ordered_points(series, dict(places))
+            points = order.points(series)
             at = next((i for i, point in enumerate(points) if point.record_id == one.at_record), None)
             middle = len(points) if at is None else at
             first = max(0, middle - window)
@@ -125,14 +125,18 @@ JOIN "case" c ON c.id = r.case_id JOIN environment e ON e.id = r.environment_id 
 
 
 def session_findings(store: Store, session_id: str) -> tuple[Finding, ...]:
-    """What a session's report tells of the series that it added to.
+    """What a session's report says of the series that it added to.
 
-    Regressions are told until somebody says what they are, or a later change undoes them; improvements once.
+    Regressions are reported until somebody says what they are, or a later change undoes them; improvements once. A
+    session of another branch than the default one adds to no series, and is held against the level it began at.
     """
     with store.database.reading():
         rows = store.database.rows(_OF_SESSION, (bytes.fromhex(session_id),))
         names = read_names(store.database)
     ran = {(names.current(key), variant, version, class_id) for key, variant, version, class_id in rows}
+    session, order = store.session(session_id), read_order(store)
+    if session and session.revision in order.aside:
+        return branch_findings(store, session, order, sorted({key for key, *_ in ran}))
     news = [
         one
         for one in store.findings()
@@ -140,10 +144,12 @@ def session_findings(store: Store, session_id: str) -> tuple[Finding, ...]:
     ]
     news.sort(key=lambda one: -abs(one.effect or 0.0))
     told = tell(store, news)
-    return (*(read_curve(store, one, {}, window=_DRAWN) for one in told[:_MOST_CURVES]), *told[_MOST_CURVES:])
+    drawn = (read_curve(store, one, order, window=_DRAWN) for one in told[:_MOST_CURVES])
+    return (*drawn, *told[_MOST_CURVES:])
 
 
 def _is_told(one: Finding, session_id: str) -> bool:
     if not one.stands or not one.is_open:
         return False
-    return one.found_after <= OLD_NEWS if one.verdict == "worse" else one.found_in == session_id
+    # What the first search of a past finds is listed, and is no session's fault.
+    return bool(one.found_in) if one.verdict == "worse" else one.found_in == session_id

@@ -26,6 +26,7 @@ _SHORTEST_PREFIX = 4
 _RECORDS = """
 SELECT c.id, c.key, count(*), max(r.id), sum(r.digest & 1048575)
 FROM "case" c JOIN record r ON r.case_id = c.id WHERE c.kind = 'entry' GROUP BY c.id, c.key ORDER BY c.id"""
+_CASES = "SELECT id, key, variant, version FROM \"case\" WHERE kind = 'entry' ORDER BY id"
 _DIRECTIONS = "SELECT case_id, id, direction FROM series WHERE direction <> '' ORDER BY id"
 
 
@@ -159,6 +160,25 @@ def read_marks(database: Database) -> dict[str, str]:
 def write_marks(database: Database, marks: Mapping[str, str]) -> None:
     database.many("DELETE FROM detection WHERE case_key = ?", [(key,) for key in marks])
     database.insert(schema.detection, list(marks.items()))
+
+
+def series_count(database: Database) -> int:
+    """How many series there are that can be judged; machines and variants of a case are not told apart."""
+    ((count,),) = database.rows("SELECT count(*) FROM series WHERE direction <> ''")
+    return int(count)
+
+
+def read_watched(database: Database) -> dict[tuple[str, str, str], tuple[str, ...]]:
+    """For each case whose newest record names metrics to watch, by key, variant and version: those names."""
+    rows = database.rows("SELECT id, data FROM setting WHERE data LIKE '%\"watch\":%'")
+    asked = {number: tuple(map(str, load(data.encode()).get("watch", ()))) for number, data in rows}
+    names = read_names(database)
+    found: dict[tuple[str, str, str], tuple[str, ...]] = {}
+    for case_id, key, variant, version in database.rows(_CASES) if asked else ():
+        newest = "SELECT setting_id FROM record WHERE case_id = ? ORDER BY id DESC LIMIT 1"
+        for (setting,) in database.rows(newest, (case_id,)):
+            found[names.current(key), variant, version] = asked.get(setting, ())
+    return found
 
 
 def _latest_words(database: Database) -> dict[str, HumanVerdict]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from paceline.judge.changes import change_points_of_many as change_points_of_many
     from paceline.judge.comparison import Comparison as Comparison
     from paceline.judge.comparison import compare as compare
+    from paceline.judge.discoveries import Control as Control
     from paceline.judge.discoveries import select_discoveries as select_discoveries
     from paceline.judge.suspicion import Suspicion as Suspicion
     from paceline.judge.suspicion import suspect_tail as suspect_tail
@@ -25,6 +26,7 @@ _HOME = {
     "change_points": "changes",
     "Comparison": "comparison",
     "compare": "comparison",
+    "Control": "discoveries",
     "Detector": "changes",
     "change_points_of_many": "changes",
     "select_discoveries": "discoveries",

@@ -12,6 +12,7 @@ from paceline.config.nodes import Location
 from paceline.config.schema import DataSetup, Entry
 from paceline.config.templates import Unset
 from paceline.errors import MissingExtra, Problem
+from paceline.metrics import AUTOMATIC
 from paceline.model import Case, CaseKind, CheckKind, Limits, Requirement, Resources, Source
 from paceline.plan.commands import RESULTS_PATH, Command, Filling, Scripts
 from paceline.plan.directories import SESSION_DIR
@@ -69,6 +70,7 @@ class CaseBuilder:
             "warmup": entry.warmup,
             "disturbed": entry.disturbed,
             "tags": draft.tags,
+            "watch": tuple(_watched(entry)),
             "needs": draft.needs,
             "sink_data": {data.name: data.options for data in entry.sink_data},
             "gpu_mem_use_warning_threshold": self._config.gpu_mem_use_warning_threshold
@@ -206,6 +208,13 @@ def _requirements(entry: Entry) -> Iterator[Requirement]:
                     tolerance=one.tolerance,
                     severity=one.severity,
                 )
+
+
+def _watched(entry: Entry) -> Iterator[str]:
+    """The metrics of every case that somebody wants to hear of: by name, or since a requirement is about them."""
+    yield from dict.fromkeys(
+        (*entry.watch, *(one.metric for one in entry.requirements if one.metric in AUTOMATIC))
+    )
 
 
 def find_program(argv: Sequence[str], cwd: str | None) -> str | None:

@@ -127,7 +127,10 @@ class NewerSchema(PacelineError):
 
 
 KEPT_FIELDS: Mapping[type, tuple[str, ...]] = {
-    Case: ("name", "key", "params", "variant", "version", "fingerprint", "formula", "entry", "kind", "tags"),
+    Case: (
+        *("name", "key", "params", "variant", "version", "fingerprint", "formula", "entry", "kind", "tags"),
+        "watch",
+    ),
     Place: ("revision", "session", "time"),
 }
 """Of these types files hold some fields only, in this order; what else a case has is in the plan, and ids of sessions
@@ -135,7 +138,7 @@ and environments mean something to one history only."""
 LEFT_OUT_WHEN_DEFAULT: Mapping[type, Mapping[str, Any]] = {
     Record: {"disturbed": (), "details": {}},
     Check: {"reason": "", "judged": True},
-    Case: {"formula": 1},
+    Case: {"formula": 1, "watch": ()},
 }
 _WHERE_MISSING: Mapping[type, Mapping[str, Any]] = {
     Record: {"session": "", "attempt": 1},

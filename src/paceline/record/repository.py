@@ -38,6 +38,8 @@ _CI_BRANCHES = (
     *("DRONE_SOURCE_BRANCH", "DRONE_BRANCH", "BRANCH_NAME", "GIT_BRANCH"),
 )
 """The variables by which CIs name a branch, those of a pull request before those of what it is merged into."""
+DEFAULT_BRANCH = "PACELINE_DEFAULT_BRANCH"
+"""The variable that names the branch whose results are judged, where it is not the one that the remote says."""
 _DEFAULT_BRANCHES = (
     "refs/remotes/origin/HEAD",
     *(
@@ -96,7 +98,7 @@ def git_state(root: Path, environ: Mapping[str, str] | None = None) -> dict[str,
     elif branch := _branch_of_ci(environ or {}):
         facts["branch"] = branch
     if "revision" in facts:
-        facts |= _ancestry(root)
+        facts |= _ancestry(root, environ)
     if changes:
         diff = ask_git(root, *plain, "diff", "HEAD", "--no-ext-diff", "--no-textconv", "--no-color") or ""
         facts["diff_sha256"] = hashlib.sha256("\n".join([*changes, diff]).encode()).hexdigest()
@@ -112,22 +114,36 @@ def _branch_of_ci(environ: Mapping[str, str]) -> str:
     return "" if re.fullmatch(r"\d+/merge", found) else found.removeprefix("origin/")
 
 
-def _ancestry(root: Path) -> dict[str, Any]:
+def _ancestry(root: Path, environ: Mapping[str, str] | None) -> dict[str, Any]:
     """When the commit was made, the default branch, and the last commit that both have."""
     facts: dict[str, Any] = {}
     shown = (ask_git(root, "log", "-1", "--format=%cI", "HEAD") or "").strip()
     if shown:
         facts["commit_time"] = shown
-    listed = ask_git(root, "for-each-ref", "--format=%(refname) %(symref)", *_DEFAULT_BRANCHES) or ""
-    refs = dict(line.partition(" ")[::2] for line in listed.splitlines())
-    default = next((refs[name] or name for name in _DEFAULT_BRANCHES if name in refs), "")
-    if default:
-        facts["default_branch"] = default.removeprefix("refs/heads/").removeprefix("refs/remotes/origin/")
-        if base := (ask_git(root, "merge-base", "HEAD", default) or "").strip():
+    name, *tips = default_branch(root, environ)
+    if name:
+        facts["default_branch"] = name
+        if base := (ask_git(root, "merge-base", "HEAD", tips[0]) or "").strip():
             facts["merge_base"] = base
     if is_shallow(root):
         facts["shallow"] = True
     return facts
+
+
+def default_branch(root: Path, environ: Mapping[str, str] | None = None) -> list[str]:
+    """The name of the default branch, and its refs here, the remote's first; only an empty name if none is known.
+
+    The one that `PACELINE_DEFAULT_BRANCH` names counts, else the remote's own, else the first of the usual names.
+    """
+    asked = (os.environ if environ is None else environ).get(DEFAULT_BRANCH, "")
+    named = [f"refs/{place}/{asked}" for place in ("remotes/origin", "heads")] if asked else []
+    wanted = (*named, *_DEFAULT_BRANCHES)
+    listed = ask_git(root, "for-each-ref", "--format=%(refname) %(symref)", *wanted) or ""
+    refs = dict(line.partition(" ")[::2] for line in listed.splitlines())
+    chosen = next((refs[name] or name for name in wanted if name in refs), "")
+    name = chosen.removeprefix("refs/heads/").removeprefix("refs/remotes/origin/")
+    others = (f"refs/heads/{name}",) if f"refs/heads/{name}" in refs else ()
+    return [name, *dict.fromkeys((chosen, *others))] if chosen else [""]
 
 
 def is_shallow(root: Path) -> bool:

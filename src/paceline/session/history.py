@@ -9,6 +9,7 @@ from paceline.errors import PacelineError
 from paceline.history.urls import check_driver, find_url, parse_target
 from paceline.judge.requirements import NO_BASELINE, Baseline
 from paceline.model import Finding, Plan, Record
+from paceline.numbers import count
 from paceline.record import below
 from paceline.record.codec import load
 from paceline.record.environment import Environment
@@ -60,13 +61,17 @@ def _findings(
     store: "Store", session_id: str, environment: Mapping[str, Any]
 ) -> tuple[tuple[Finding, ...], str]:
     from paceline.findings.commits import find_repository  # all that numpy costs, once the cases are done
-    from paceline.findings.detection import detect, why_in_time
+    from paceline.findings.detection import detect
+    from paceline.findings.order import read_order, why_in_time
     from paceline.findings.telling import session_findings
 
     root = git_of_suite(environment).get("root")
     repository = find_repository(Path(root)) if root else None
-    detect(store, repository)
-    return session_findings(store, session_id), why_in_time(store, repository)
+    done = detect(store, repository)
+    found = f"{count(done.past, 'change')} found in a past that was not searched before"
+    notes = [f"{found}: 'paceline regressions' lists them"] if done.past else []
+    notes += filter(None, [why_in_time(read_order(store), repository)])
+    return session_findings(store, session_id), "; ".join(notes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

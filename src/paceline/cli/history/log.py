@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,10 @@ def log_command(
             metrics_there = ", ".join(store.metrics(cases[0])) or "none"
             what = f"{metric or 'any metric'} in {cases[0]}{f' since {since}' if since else ''}"
             raise HistoryError(f"no numbers of {what}; its metrics are: {metrics_there}")
+        from paceline.findings.order import read_order
+
+        order = read_order(store)
+        found = [replace(series, points=tuple(order.arrange(series.points))) for series in found]
         if as_json:
             write_json([_series_json(series) for series in found])
         else:

@@ -8,8 +8,10 @@ from fnmatch import fnmatchcase
 
 from paceline.finding import Finding, Place, SeriesKey
 from paceline.findings.commits import Repository
-from paceline.findings.detection import detect, known_places
-from paceline.findings.segments import ordered_points, place_of_point, series_key
+from paceline.findings.detection import detect
+from paceline.findings.order import Order, position_of, read_order
+from paceline.findings.segments import place_of_point, series_key
+from paceline.findings.watched import watched
 from paceline.history import Point, Series, Store
 from paceline.history.findings import finding_id
 from paceline.judge import suspect_tail
@@ -71,16 +73,18 @@ def find_suspicions(
     With a class of machines, none of others speaks for one of it.
     """
     detect(store, repository)
-    places = known_places(store, repository)
+    order = read_order(store)
     known = [one for one in store.findings() if one.case in set(cases) and is_wanted(one.metric, metrics)]
     several = [
-        series for series in store.iter_series(cases=cases, judged_only=True) if series.case_key in cases
+        series
+        for series in watched(store, store.iter_series(cases=cases, judged_only=True))
+        if series.case_key in cases
     ]
     by_key = {series_key(series): series for series in several}
-    found = [*_lasting(known, by_key)]
+    found = [*_lasting(known, by_key, order)]
     for key, series in by_key.items():
         if is_wanted(key.metric, metrics):
-            found += _newest(series, places, session_id, [one for one in known if one.series == key])
+            found += _newest(series, order, session_id, [one for one in known if one.series == key])
     merged = [one for several in split_by_machine(found, own_class) for one in _merged(several)]
     return sorted(merged, key=lambda one: (not one.is_certain, -one.weight))
 
@@ -99,14 +103,16 @@ def is_wanted(metric: str, patterns: Sequence[str]) -> bool:
     return not patterns or any(fnmatchcase(metric, pattern) for pattern in patterns)
 
 
-def _lasting(known: Iterable[Finding], by_key: dict[SeriesKey, Series]) -> Iterator[Suspected]:
+def _lasting(known: Iterable[Finding], by_key: dict[SeriesKey, Series], order: Order) -> Iterator[Suspected]:
     """Changes for the worse that nobody has said anything about."""
     for one in known:
         series = by_key.get(one.series)
         if not one.fails or one.effect is None or series is None or series.direction is None:
             continue
-        before = [point.value for point in series.points if point.time <= one.last_good.time]
-        if _is_over(one, series, before):
+        points = order.points(series)
+        good = position_of(points, one.last_good)
+        before = [point.value for point in points[: 0 if good is None else good + 1]]
+        if not points or _is_over(one, points, before):
             continue
         yield Suspected(
             series=one.series,
@@ -116,17 +122,16 @@ def _lasting(known: Iterable[Finding], by_key: dict[SeriesKey, Series]) -> Itera
             effect=one.effect,
             weight=abs(one.effect) / max(one.p_value or 0.0, 1e-12),
             before=tuple(before[-_REMEMBERED:]),
-            at=series.points[-1],
+            at=points[-1],
             finding=one,
         )
 
 
-def _newest(
-    series: Series, places: dict[str, int], session_id: str, known: Sequence[Finding]
-) -> Iterator[Suspected]:
+def _newest(series: Series, order: Order, session_id: str, known: Sequence[Finding]) -> Iterator[Suspected]:
     """A suspicion about the newest values, if tonight's is the last and the level before has no change in it."""
-    since = max((one.at_time for one in known), default="")
-    points = [point for point in ordered_points(series, places) if point.time >= since]
+    points = order.points(series)
+    changed = {one.at_record for one in known}
+    points = points[max((i for i, point in enumerate(points) if point.record_id in changed), default=0) :]
     if not points or points[-1].session_id != session_id or series.direction is None:
         return
     values = [point.value for point in points]
@@ -155,9 +160,10 @@ def _merged(found: Iterable[Suspected]) -> Iterator[Suspected]:
     yield from leads.values()
 
 
-def _is_over(finding: Finding, series: Series, before: Sequence[float]) -> bool:
+def _is_over(finding: Finding, points: Sequence[Point], before: Sequence[float]) -> bool:
     """Whether the newest values are back where they were; only for a finding that no detector watches."""
-    after = [point.value for point in series.points if point.time > finding.at_time]
+    at = next((i for i, point in enumerate(points) if point.record_id == finding.at_record), len(points))
+    after = [point.value for point in points[at + 1 :]]
     if finding.stands or len(after) < _RECENT or not before:
         return False
     old = statistics.median(before)

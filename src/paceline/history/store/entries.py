@@ -146,6 +146,7 @@ def to_case(stored: StoredCase, setting: Mapping[str, Any]) -> Case:
         fingerprint=setting.get("fingerprint", ""),
         formula=setting.get("formula", 1),
         tags=tuple(setting.get("tags", ())),
+        watch=tuple(setting.get("watch", ())),
     )
 
 
@@ -246,6 +247,7 @@ def _setting(record: Record) -> str:
         "params": plain(record.params) if record.params else None,
         "artifacts": list(record.artifacts),
         "tags": list(record.case.tags),
+        "watch": list(record.case.watch),
         "fingerprint": record.case.fingerprint,
         "formula": record.case.formula if record.case.formula > 1 else None,
         "details": _details(record, lasting=True),

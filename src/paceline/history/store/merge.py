@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from paceline.history.findings import merge_findings, read_findings, read_verdicts
+from paceline.history.places import merge_places, read_places
 from paceline.history.session_info import Added, SessionInfo
 from paceline.history.store.changes import read_aliases, read_resets, write_aliases, write_resets
 from paceline.history.store.database import Database, chunks, connect, translated
@@ -35,6 +36,7 @@ def merge_into(database: Database, writer: Writer, source: Database) -> Added:
         sessions = read_sessions(source)
         aliases, resets = read_aliases(source), read_resets(source)
         findings, verdicts = read_findings(source, withdrawn=True), read_verdicts(source)
+        places = read_places(source)
     added = Added()
     for session in reversed(sessions):
         added += _merge_session(database, writer, source, session)
@@ -42,6 +44,7 @@ def merge_into(database: Database, writer: Writer, source: Database) -> Added:
         write_aliases(database, aliases)
         write_resets(database, resets)
         merge_findings(database, findings, verdicts)
+        merge_places(database, places)
     return added
 
 

@@ -16,7 +16,7 @@ from paceline.history.store.foreign import check_columns, check_tables
 from paceline.history.store.views import VIEWS, drop_view
 from paceline.record.files import lock_file
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005")
+REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
 """All there have been, oldest first. Known here because looking through the files would import alembic."""
 
 

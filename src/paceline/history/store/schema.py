@@ -23,7 +23,7 @@ from sqlalchemy import (
 
 from paceline.history.store.views import VIEWS, drop_view
 
-HEAD = "0005"
+HEAD = "0006"
 """The newest revision in `migrations/versions`; a database that has it needs no migration."""
 
 VERSION_TABLE = "history_version"
@@ -192,6 +192,21 @@ detection = Table(
     metadata,
     Column("case_key", Text, primary_key=True),
     _text("mark"),
+)
+
+commit_place = Table(
+    "commit_place",
+    metadata,
+    Column("revision", Text, primary_key=True),
+    _text("repository"),
+    *map(_reference, ("place", "is_main")),
+)
+
+search_state = Table(
+    "search_state",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Double, nullable=False),
 )
 
 revision = Table(VERSION_TABLE, metadata, Column("version_num", String(32), primary_key=True))

@@ -1,0 +1,71 @@
+"""What is reported: what is new and believed, by the session that found it, whatever is known already."""
+
+from pathlib import Path
+
+from findings_nights import add_nights, noisy
+from paceline.findings.detection import detect
+from paceline.findings.telling import session_findings
+from paceline.history import Store, open_store
+from paceline.judge.discoveries import FLOOR
+from stored_records import session
+
+WEAK = noisy(40, (25, 1.012), seed=78)
+"""A p-value of 0.0013: chance, for whoever looks at many series."""
+SLOW = noisy(100, (60, 1.02), seed=3, noise=0.02)
+"""Two percent in noise of two percent: it takes 36 results to be sure of."""
+
+
+def cases_with_findings(store: Store) -> set[str]:
+    return {one.series.case for one in store.findings()}
+
+
+def test_known_changes_do_not_relax_what_is_new(tmp_path: Path) -> None:
+    changed = {f"case-{number}": noisy(40, (25, 1.3), seed=number) for number in range(40)}
+    with open_store(tmp_path / "benchmark.db") as store:
+        add_nights(store, {name: values[:39] for name, values in changed.items()})
+        detect(store)
+        assert len(cases_with_findings(store)) == 40
+        add_nights(store, {name: values[39:] for name, values in changed.items()}, first=40)
+        add_nights(store, {"weak": WEAK})
+        detect(store)
+        assert len(cases_with_findings(store)) == 40
+
+
+def test_what_is_sure_is_found_whatever_else_is_searched(tmp_path: Path) -> None:
+    with open_store(tmp_path / "benchmark.db") as store:
+        add_nights(
+            store, {"sort": noisy(40, (25, 1.1)), **{f"quiet-{n}": noisy(40, seed=n) for n in range(2, 12)}}
+        )
+        detect(store)
+        assert cases_with_findings(store) == {"sort"}
+        assert all(one.p_value <= FLOOR for one in store.findings())
+
+
+def test_a_slow_detection_is_in_the_report_of_the_session_that_found_it(tmp_path: Path) -> None:
+    with open_store(tmp_path / "benchmark.db") as store:
+        add_nights(store, {"sort": SLOW[:60]})
+        detect(store)
+        reported = {}
+        for night in range(61, 101):
+            add_nights(store, {"sort": [SLOW[night - 1]]}, first=night)
+            detect(store)
+            if found := session_findings(store, session(night).id):
+                reported[night] = found
+        (finding,) = store.findings()
+        assert finding.found_after > 30 and finding.found_in == session(min(reported)).id
+        assert list(reported) == list(range(min(reported), 101))
+        assert all(one.fails for found in reported.values() for one in found)
+
+
+def test_a_past_that_was_imported_is_listed_and_is_not_a_sessions_fault(tmp_path: Path) -> None:
+    changed = {f"case-{number}": noisy(40, (25, 1.3), seed=number) for number in range(5)}
+    with open_store(tmp_path / "benchmark.db") as store:
+        add_nights(store, changed)
+        done = detect(store)
+        assert (done.past, done.findings) == (5, 5) and len(store.findings()) == 5
+        assert session_findings(store, session(40).id) == ()
+        for night in range(41, 51):
+            add_nights(store, {"case-0": noisy(1, (0, 1.3 * 1.2), seed=night)}, first=night)
+            detect(store)
+        (told,) = session_findings(store, session(50).id)
+        assert told.case == "case-0" and told.fails

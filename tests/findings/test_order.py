@@ -1,0 +1,171 @@
+"""One order of a series for all who read it: commits where they are known, else time; other branches are apart."""
+
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from findings_nights import add_nights, make_repository, noisy
+from git_commands import git
+from paceline.dashboard.frame import read_verdicts
+from paceline.experiments.nightly.suspicions import find_suspicions
+from paceline.findings.commits import Repository
+from paceline.findings.detection import detect
+from paceline.findings.order import by_commits, read_order
+from paceline.findings.segments import read_baselines
+from paceline.findings.telling import read_curve, session_findings
+from paceline.history import Store, open_store
+from stored_records import session
+
+SORT = ("sort", "", "1", "class-1")
+
+
+def measured_backwards(store: Store, directory: Path) -> list[str]:
+    """Forty commits, a fifth slower from the twentieth on, measured from the newest to the oldest."""
+    names = make_repository(directory, 40)
+    add_nights(store, {"sort": noisy(40, (19, 1.2))[::-1]}, revisions=names[::-1])
+    return names
+
+
+def verdicts(store: Store) -> list[tuple[str, str]]:
+    return [(one.verdict, one.first_bad.revision) for one in store.findings()]
+
+
+def test_measured_newest_first_is_worse_at_the_right_commit_with_and_without_a_repository(
+    tmp_path: Path,
+) -> None:
+    with open_store(tmp_path / "benchmark.db") as store:
+        names = measured_backwards(store, tmp_path / "repo")
+        detect(store, Repository(tmp_path / "repo"))
+        assert verdicts(store) == [("worse", names[19])]
+        detect(store)  # nothing is new, and nobody needs to know the repository again
+        assert verdicts(store) == [("worse", names[19])]
+        add_nights(store, {"sort": [10.0]}, first=41, revisions=[names[0]])
+        detect(store)
+        assert verdicts(store) == [("worse", names[19])]
+        level = read_baselines(store, {"sort": ["wall_s"]}, but="")[SORT]["wall_s"]
+        assert abs(level.level - 10.0) < 0.1 and level.results == 20
+        curve = read_curve(store, store.findings()[0], read_order(store), window=5)
+        assert curve.index == 5 and max(curve.values[:5]) < 11 < min(curve.values[5:])
+
+
+def test_found_without_a_repository_it_is_put_right_with_one(tmp_path: Path) -> None:
+    with open_store(tmp_path / "benchmark.db") as store:
+        names = measured_backwards(store, tmp_path / "repo")
+        detect(store)
+        assert [verdict for verdict, _ in verdicts(store)] == ["better"]
+        detect(store, Repository(tmp_path / "repo"))
+        assert verdicts(store) == [("worse", names[19])]
+
+
+def test_the_page_has_the_same_order(tmp_path: Path) -> None:
+    with open_store(tmp_path / "benchmark.db") as store:
+        measured_backwards(store, tmp_path / "repo")
+        detect(store, Repository(tmp_path / "repo"))
+        places = read_verdicts(store).places
+        assert [places[session(number).id] for number in range(1, 41)] == list(range(40))[::-1]
+
+
+def test_a_revision_that_nobody_knows_lies_between_those_measured_before_and_after(tmp_path: Path) -> None:
+    with open_store(tmp_path / "benchmark.db") as store:
+        names = make_repository(tmp_path / "repo", 40)
+        values = noisy(40, (19, 1.2))
+        names[5] = "f" * 40
+        add_nights(store, {"sort": values[::-1]}, revisions=names[::-1])
+        detect(store, Repository(tmp_path / "repo"))
+        assert verdicts(store) == [("worse", names[19])]
+        (series,) = store.series("sort", "wall_s")
+        assert [point.revision for point in read_order(store).points(series)] == names
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(0, 20)), max_size=30))
+def test_known_ones_are_in_order_and_none_is_lost(places: list[int | None]) -> None:
+    order = by_commits(places)
+    known = [place for i in order if (place := places[i]) is not None]
+    assert sorted(order) == list(range(len(places))) and known == sorted(known)
+
+
+def test_two_repositories_do_not_mix(tmp_path: Path) -> None:
+    with open_store(tmp_path / "benchmark.db") as store:
+        for number, first in (("one", 1), ("two", 21)):
+            make_repository(tmp_path / number, 0)
+            git(tmp_path / number, "commit", "-q", "--allow-empty", "-m", number)
+            names = make_repository(tmp_path / number, 20)
+            add_nights(store, {"sort": [float(first)] * 20}, first=first, revisions=names)
+            read_order(store, Repository(tmp_path / number))
+        (series,) = store.series("sort", "wall_s")
+        assert [point.value for point in read_order(store).points(series)] == [1.0] * 20 + [21.0] * 20
+
+
+def feature(store: Store, directory: Path | None, names: list[str], values: list[float]) -> None:
+    """Runs of a branch that left the default one at its newest commit."""
+    revisions = [f"{number:x}" * 40 for number in range(10, 10 + len(values))]
+    if directory:
+        git(directory, "checkout", "-q", "-b", "feature")
+        revisions = []
+        for number in range(len(values)):
+            git(directory, "commit", "-q", "--allow-empty", "-m", f"Idea {number}")
+            revisions.append(git(directory, "rev-parse", "HEAD"))
+    known = {"branch": "feature", "merge_base": names[-1]}
+    add_nights(store, {"sort": values}, first=len(names) + 1, revisions=revisions, **known)
+
+
+def test_runs_of_a_branch_raise_nothing_on_the_default_one(tmp_path: Path) -> None:
+    for directory in (tmp_path / "repo", None):
+        with open_store(tmp_path / f"{directory is None}.db") as store:
+            names = make_repository(tmp_path / "repo" if directory else tmp_path / "other", 40)
+            repository = Repository(directory) if directory else None
+            add_nights(store, {"sort": noisy(40)}, revisions=names)
+            feature(store, directory, names, noisy(4, (0, 1.1), seed=2))
+            detect(store, repository)
+            assert store.findings() == []
+            level = read_baselines(store, {"sort": ["wall_s"]}, but="")[SORT]["wall_s"]
+            assert abs(level.level - 10.0) < 0.1 and level.results == 40
+            assert find_suspicions(store, repository, session(44).id, ["sort"]) == []
+            (told,) = session_findings(store, session(44).id)
+            assert told.verdict == "worse" and told.fails and "its merge base" in told.message
+            add_nights(store, {"sort": noisy(10, seed=3)}, first=45, revisions=names[-10:])
+            detect(store, repository)
+            assert store.findings() == []
+
+
+def test_what_became_the_default_branch_is_judged(tmp_path: Path) -> None:
+    with open_store(tmp_path / "benchmark.db") as store:
+        names = make_repository(tmp_path / "repo", 40)
+        add_nights(store, {"sort": noisy(40)}, revisions=names)
+        feature(store, tmp_path / "repo", names, noisy(12, (0, 1.2), seed=2))
+        detect(store, Repository(tmp_path / "repo"))
+        assert store.findings() == []
+        git(tmp_path / "repo", "branch", "-f", "main", "feature")
+        detect(store, Repository(tmp_path / "repo"))
+        assert [one.verdict for one in store.findings()] == ["worse"]
+        detect(store)
+        assert [one.verdict for one in store.findings()] == ["worse"]
+
+
+def test_a_history_of_another_branch_alone_is_judged(tmp_path: Path) -> None:
+    with open_store(tmp_path / "benchmark.db") as store:
+        names = make_repository(tmp_path / "repo", 1)
+        feature(store, tmp_path / "repo", names, noisy(40, (20, 1.2)))
+        detect(store, Repository(tmp_path / "repo"))
+        assert [one.verdict for one in store.findings()] == ["worse"]
+
+
+def test_a_branch_is_held_against_the_level_where_it_began(tmp_path: Path) -> None:
+    with open_store(tmp_path / "benchmark.db") as store:
+        names = make_repository(tmp_path / "repo", 60)
+        add_nights(store, {"sort": noisy(60, (30, 1.2))}, revisions=names)
+        read_order(store, Repository(tmp_path / "repo"))
+        for number, base, value, expected in (
+            (61, 24, 10.05, []),
+            (62, 24, 12.0, ["worse"]),
+            (63, 50, 12.0, []),
+            (64, 50, 10.0, ["better"]),
+        ):
+            told = {"branch": f"idea-{number}", "merge_base": names[base], "revisions": [f"{number:040x}"]}
+            add_nights(store, {"sort": [value]}, first=number, **told)
+            detect(store)
+            found = session_findings(store, session(number).id)
+            assert [one.verdict for one in found] == expected
+            assert all(f"idea-{number}" in one.message and names[base][:10] in one.message for one in found)
+        assert [one.verdict for one in store.findings()] == ["worse"]
