@@ -170,7 +170,7 @@ def series_count(database: Database) -> int:
 
 def read_watched(database: Database) -> dict[tuple[str, str, str], tuple[str, ...]]:
     """For each case whose newest record names metrics to watch, by key, variant and version: those names."""
-    rows = database.rows("SELECT id, data FROM setting WHERE data LIKE '%\"watch\":%'")
+    rows = database.rows("SELECT id, data FROM setting WHERE data LIKE ?", ('%"watch":%',))
     asked = {number: tuple(map(str, load(data.encode()).get("watch", ()))) for number, data in rows}
     names = read_names(database)
     found: dict[tuple[str, str, str], tuple[str, ...]] = {}
