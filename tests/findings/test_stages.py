@@ -22,7 +22,9 @@ def store(tmp_path: Path) -> Store:
     store = open_store(tmp_path / "benchmark.db")
     nights = {"sort": noisy(40, (25, 1.3)), "sum": noisy(40, seed=3)}
     for part in (slice(20), slice(20, 40)):  # searched before, so that the change is news
-        add_nights(store, {name: values[part] for name, values in nights.items()}, first=1 + (part.start or 0))
+        add_nights(
+            store, {name: values[part] for name, values in nights.items()}, first=1 + (part.start or 0)
+        )
         detect(store)
     return store
 
