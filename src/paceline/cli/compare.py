@@ -212,6 +212,7 @@ def _json(found: "Outcome") -> dict[str, Any]:
         ],
         "missing": [
             {"case": one.case, "metric": one.metric, "side": one.side, "why": one.why, "kind": one.kind}
+            | ({"reason": one.reason} if one.reason else {})
             for one in found.missing
         ],
         "geometric_mean": found.geometric_means(),
@@ -258,7 +259,7 @@ def _footnotes(found: "Outcome", folded: int) -> Iterator[str]:
     if found.compared:
         yield ""
     for metric, ratio in sorted(found.geometric_means().items()):
-        cases = sum(1 for one in found.compared if one.key.metric == metric)
+        cases = sum(1 for one in found.compared if one.key.metric == metric and not one.is_idle)
         if cases > 1:
             yield visible(f"geometric mean of {metric} over {count(cases, 'case')}: {change(ratio - 1)}")
     yield from (visible(f"unlike machines: {text}") for text in found.unlike)
@@ -299,7 +300,8 @@ def _about_noise(found: "Outcome") -> Iterator[str]:
 def _about_missing(found: "Outcome") -> Iterator[str]:
     listed = [one for one in found.missing if one.kind != "left_out"]
     for one in listed[:_MOST_MISSING]:
-        why = f" ({one.why})" if one.why else ""
+        told = ": ".join(filter(None, (one.why, one.reason)))
+        why = f" ({told})" if told else ""
         word = "fails in" if one.kind == "failing" else "missing in"
         yield visible(f"{word} {one.side}: {one.case} {one.metric or ''}".rstrip() + why)
     if len(listed) > _MOST_MISSING:

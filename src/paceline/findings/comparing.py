@@ -94,10 +94,10 @@ class Outcome:
     allow_missing: bool = False
 
     def geometric_means(self) -> dict[str, float]:
-        """For each metric the mean ratio over all cases, of ratios that there are."""
+        """For each metric the mean ratio over all cases, of ratios that there are and that say something."""
         logs: dict[str, list[float]] = {}
         for one in self.compared:
-            if 0 < one.comparison.ratio < math.inf:
+            if 0 < one.comparison.ratio < math.inf and not one.is_idle:
                 logs.setdefault(one.key.metric, []).append(math.log(one.comparison.ratio))
         return {metric: math.exp(math.fsum(values) / len(values)) for metric, values in logs.items()}
 

@@ -28,6 +28,8 @@ class Missing:
     why: str = ""
     kind: Lack = "other"
     """`gone` and `failing` fail a gate; `left_out` is what the candidate was not asked to run."""
+    reason: str = ""
+    """Of a case that fails, what its record says."""
 
 
 def case_key(record: Record) -> CaseKey:
@@ -52,9 +54,8 @@ def find_missing(
     for key, before in sorted(old.items()):
         after = new.get(key)
         if before.status.ok and after is not None and after.status in _FAILS:
-            reason = f": {after.reason}" if after.reason else ""
-            why = after.status.value.replace("_", " ") + reason
-            yield Missing(case=key[0], metric=None, side=b.name, why=why, kind="failing")
+            why = after.status.value.replace("_", " ")
+            yield Missing(case=key[0], metric=None, side=b.name, why=why, kind="failing", reason=after.reason)
         elif key in elsewhere:
             if key in has:
                 yield Missing(case=key[0], metric=None, side=b.name, why=OTHER_MACHINES)
@@ -76,7 +77,7 @@ def _newest(side: Side, wanted: Callable[[str], object] | None) -> dict[CaseKey,
     found: dict[CaseKey, Record] = {}
     for one in side.measured:
         record, key = one.record, case_key(one.record)
-        if record.case.kind == "entry" and (wanted is None or wanted(key[0])):
+        if wanted is None or wanted(key[0]):
             found[key] = max((found.get(key, record), record), key=lambda told: told.started_at)
     return found
 
@@ -85,7 +86,7 @@ def _lacking(
     key: CaseKey, before: Record, after: Record | None, b: Side, versions: Mapping[tuple[str, ...], str]
 ) -> Missing:
     """A case of which the candidate has no numbers, and why."""
-    kind: Lack = "gone"
+    kind: Lack = "gone" if before.case.kind == "entry" else "other"
     why = ""
     if after is not None:
         is_silent = after.status in MEASURED
