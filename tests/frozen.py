@@ -79,12 +79,39 @@ def called(answer: Answer) -> str:
 def check(place: Workplace, answer: Answer, **variables: str) -> None:
     """Ask the same once more."""
     done = place.run(*answer["words"], **variables)
+    if answer["words"][0] == "compare":
+        if "json" in answer:
+            check_compared(answer["json"], json.loads(done.stdout))
+        else:
+            assert done.stdout.splitlines()[:3] == answer["lines"][:3]
+        return
     assert done.returncode == answer["code"], done.stderr
     if "json" in answer:
         assert difference(answer["json"], json.loads(done.stdout)) == ""
     else:
         old, new = said(answer["lines"]), said(done.stdout.splitlines())
         assert difference(old, new) == "", done.stdout
+
+
+def check_compared(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """The same numbers are compared under the same names; what is worse is decided more carefully since then."""
+    names = ("case", "metric", "variant", "unit", "direction", "samples")
+    for known, found in ((old[part], new[part]) for part in ("comparisons", "missing")):
+        if known:
+            assert known[0].keys() <= found[0].keys()
+        facts = [
+            sorted(json.dumps([one.get(name) for name in (*names, "side")]) for one in part)
+            for part in (known, found)
+        ]
+        assert facts[0] == facts[1]
+    for name in ("baseline", "candidate", "unlike_machines"):
+        assert old[name] == new[name]
+    assert old.keys() <= new.keys()
+    sure = {(one["case"], one["metric"]): one for one in old["comparisons"] if one["verdict"] == "worse"}
+    for one in new["comparisons"]:
+        known = sure.get((one["case"], one["metric"]))
+        if known and abs(known["ratio"] - 1) > 0.2:
+            assert one["verdict"] == "worse" and math.isclose(one["ratio"], known["ratio"], rel_tol=0.02)
 
 
 def said(lines: list[str]) -> list[list[str | float]]:

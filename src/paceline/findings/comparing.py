@@ -1,25 +1,39 @@
-"""Two sides compared: each metric of each case that both have, with every sample."""
+"""Two sides compared: each metric of each case that both have, with every sample.
+
+What is called worse or better is significant after Holm's correction over all that is compared, and beyond the margin.
+The noise between sessions comes from the history, where it knows it.
+"""
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from paceline.errors import PacelineError
 from paceline.findings.belief import ask, does_nothing, record_changes, work_of
+from paceline.findings.between import read_noise
 from paceline.findings.sides import Measured, Side
-from paceline.judge import Comparison, compare
+from paceline.findings.vanished import MEASURED, OTHER_MACHINES, CaseKey, Missing, case_key, find_missing
+from paceline.history import Store
+from paceline.history.findings import SeriesKey
+from paceline.judge.comparison import (
+    FEWEST_SESSIONS,
+    LEVEL,
+    Comparison,
+    Noise,
+    compare_sessions,
+)
+from paceline.judge.discoveries import holm
 from paceline.judge.requirements import is_beyond_belief
 from paceline.metrics import is_steady
-from paceline.model import Direction, Measurement, Record, Status, is_finite
+from paceline.model import Direction, Measurement, Record, is_finite
 
-FEWEST_STARTS = 3
-"""Records on each side from which on each counts as one start; of fewer, every sample does."""
-_MEASURED = frozenset({Status.PASSED, Status.REQUIREMENT_FAILED})
-CaseKey = tuple[str, str, str]
-"""Key, variant and version of a case."""
+MARGIN = 0.03
+Between = Literal["history", "sides", "assumed"]
+"""Where the noise between sessions is known from, or that it is not known."""
+_FOLDED_FROM = 0.5
+"""A row that could not show less than this says nothing that anyone could act on."""
 
 
 class MetricKey(NamedTuple):
@@ -39,9 +53,11 @@ class Compared:
     key: MetricKey
     direction: Direction
     comparison: Comparison
-    baseline: float
-    candidate: float
     samples: tuple[int, int]
+    sessions: tuple[int, int]
+    between: Between
+    p_adjusted: float = 1.0
+    """The p-value after correction for all that was compared."""
     reason: str = ""
     """Why nothing can be said, where it is not for want of samples: a side was disturbed."""
     question: str = ""
@@ -53,20 +69,15 @@ class Compared:
         return "question" if self.question else self.comparison.verdict
 
     @property
+    def is_idle(self) -> bool:
+        """Whether nobody can act on it: undecided, and nothing that is likely would have been seen."""
+        seen = self.comparison.minimum_detectable
+        return self.word == "inconclusive" and not self.reason and not seen < _FOLDED_FROM
+
+    @property
     def size(self) -> float:
         ratio = self.comparison.ratio
         return abs(math.log(ratio)) if ratio > 0 else abs(ratio - 1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Missing:
-    """What only one side has; all of a case if `metric` is None."""
-
-    case: str
-    metric: str | None
-    side: str
-    """The side that lacks it."""
-    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +90,14 @@ class Outcome:
     missing: tuple[Missing, ...]
     unlike: tuple[str, ...]
     """What is different about the machines, if they are of different kinds."""
+    margin: float = MARGIN
+    allow_missing: bool = False
 
     def geometric_means(self) -> dict[str, float]:
-        """For each metric the mean ratio over all cases, of ratios that there are."""
+        """For each metric the mean ratio over all cases, of ratios that there are and that say something."""
         logs: dict[str, list[float]] = {}
         for one in self.compared:
-            if 0 < one.comparison.ratio < math.inf:
+            if 0 < one.comparison.ratio < math.inf and not one.is_idle:
                 logs.setdefault(one.key.metric, []).append(math.log(one.comparison.ratio))
         return {metric: math.exp(math.fsum(values) / len(values)) for metric, values in logs.items()}
 
@@ -99,14 +112,30 @@ class Outcome:
         return bool(telling) and all(one.reason for one in telling)
 
     @property
+    def gone(self) -> tuple[Missing, ...]:
+        """What A has and B has lost, unless that is allowed."""
+        return tuple(one for one in self.missing if one.kind == "gone" and not self.allow_missing)
+
+    @property
+    def failing(self) -> tuple[Missing, ...]:
+        """The cases that passed and now fail."""
+        return tuple(one for one in self.missing if one.kind == "failing")
+
+    @property
     def exit_code(self) -> int:
-        return 1 if self.is_worse else 2 if self.is_disturbed else 0
+        """1 for what a gate is there to stop, 2 if there is nothing to tell by, else 0."""
+        if self.is_worse or self.failing:
+            return 1
+        if not self.compared:
+            return 2
+        return 1 if self.gone else 2 if self.is_disturbed else 0
 
 
 class _Values(NamedTuple):
     direction: Direction | None
     starts: list[list[float]]
     records: list[Record]
+    classes: set[str]
 
     def undisturbed(self) -> "_Values":
         """Without the records of disturbed runs, if there are others."""
@@ -114,7 +143,10 @@ class _Values(NamedTuple):
         if not kept:
             return self
         return _Values(
-            self.direction, [self.starts[place] for place in kept], [self.records[place] for place in kept]
+            self.direction,
+            [self.starts[place] for place in kept],
+            [self.records[place] for place in kept],
+            self.classes,
         )
 
 
@@ -125,17 +157,24 @@ def compare_sides(
     cases: Any = None,
     metrics: Any = None,
     anyway: bool = False,
+    margin: float = MARGIN,
+    allow_missing: bool = False,
+    history: Store | None = None,
 ) -> Outcome:
     """Compare what both have; unlike machines are an error unless it is done anyway or they are what is compared.
 
-    `cases` and `metrics` are functions that say whether a name is wanted.
+    `cases` and `metrics` are functions that say whether a name is wanted. The history tells how sessions differ by
+    themselves.
     """
+    whole = baseline, candidate
     baseline, candidate, unlike = _on_like_machines(baseline, candidate, anyway=anyway)
     strangers: list[Missing] = []
     if not unlike and not anyway:
         baseline, candidate, strangers = _case_by_case(baseline, candidate, cases)
     old, new = (_values(side, cases, metrics) for side in (baseline, candidate))
-    compared = [_compared(key, old[key], new[key]) for key in old if key in new]
+    noise = _noise(history, old, new)
+    compared = [_compared(key, old[key], new[key], noise, margin) for key in old if key in new]
+    compared = _corrected(compared)
     compared = [_questioned(one, (baseline, old[one.key]), (candidate, new[one.key])) for one in compared]
     decided = ("worse", "better", "question")
     order = sorted(compared, key=lambda one: (one.word not in decided, -one.size, one.key))
@@ -143,8 +182,10 @@ def compare_sides(
         baseline=baseline,
         candidate=candidate,
         compared=tuple(order),
-        missing=(*strangers, *_missing(baseline, candidate, old, new)),
+        missing=(*strangers, *_missing(whole, candidate, (old, new), strangers, cases)),
         unlike=unlike,
+        margin=margin,
+        allow_missing=allow_missing,
     )
 
 
@@ -172,8 +213,8 @@ def _case_by_case(a: Side, b: Side, wanted: Any) -> tuple[Side, Side, list[Missi
     counts = defaultdict(lambda: (Counter(), Counter()))
     for place, side in enumerate((a, b)):
         for one in side.measured:
-            if one.environment_class and one.record.status in _MEASURED:
-                counts[_case_key(one.record)][place][one.environment_class] += 1
+            if one.environment_class and one.record.status in MEASURED:
+                counts[case_key(one.record)][place][one.environment_class] += 1
     chosen: dict[CaseKey, str] = {}
     strangers = []
     for key, (old, new) in counts.items():
@@ -183,21 +224,16 @@ def _case_by_case(a: Side, b: Side, wanted: Any) -> tuple[Side, Side, list[Missi
         elif old and new:
             chosen[key] = ""
             if not wanted or wanted(key[0]):
-                why = "ran on machines of another class; --anyway compares them"
-                strangers.append(Missing(case=key[0], metric=None, side=b.name, why=why))
+                strangers.append(Missing(case=key[0], metric=None, side=b.name, why=OTHER_MACHINES))
 
     def kept(side: Side) -> Side:
         def fits(one: Measured) -> bool:
-            key = _case_key(one.record)
+            key = case_key(one.record)
             return key not in chosen or (one.environment_class in ("", chosen[key]) and chosen[key] != "")
 
         return replace(side, measured=tuple(one for one in side.measured if fits(one)))
 
     return kept(a), kept(b), strangers
-
-
-def _case_key(record: Record) -> CaseKey:
-    return record.case.key, record.case.variant or "", record.case.version
 
 
 def _only(side: Side, classes: frozenset[str]) -> Side:
@@ -223,7 +259,7 @@ def _values(side: Side, cases: Any, metrics: Any) -> dict[MetricKey, _Values]:
     found: dict[MetricKey, _Values] = {}
     for one in side.measured:
         record = one.record
-        if record.status not in _MEASURED or (cases and not cases(record.case.key)):
+        if record.status not in MEASURED or (cases and not cases(record.case.key)):
             continue
         for name, measurement in record.metrics.items():
             samples = _samples(measurement)
@@ -231,9 +267,10 @@ def _values(side: Side, cases: Any, metrics: Any) -> dict[MetricKey, _Values]:
                 continue
             case = record.case
             key = MetricKey(case.key, case.variant or "", case.version, name, measurement.unit or "")
-            values = found.setdefault(key, _Values(measurement.direction, [], []))
+            values = found.setdefault(key, _Values(measurement.direction, [], [], set()))
             values.starts.append(samples)
             values.records.append(record)
+            values.classes.add(one.environment_class)
     return found
 
 
@@ -243,7 +280,23 @@ def _samples(measurement: Measurement) -> list[float]:
     return [float(value) for value in given if is_finite(value)]
 
 
-def _compared(key: MetricKey, old: _Values, new: _Values) -> Compared:
+_Side = Mapping[MetricKey, _Values]
+
+
+def _noise(history: Store | None, old: _Side, new: _Side) -> Mapping[SeriesKey, Noise]:
+    """The noise between sessions that the history knows of what both have, without the sessions that are compared."""
+    common = old.keys() & new.keys()
+    if history is None or not common:
+        return {}
+    records = [record for side in (old, new) for key in common for record in side[key].records]
+    names = {record.session for record in records}
+    until = max(record.started_at for record in records)
+    return read_noise(history, sorted({key.case for key in common}), but=names, until=until)
+
+
+def _compared(
+    key: MetricKey, old: _Values, new: _Values, noise: Mapping[SeriesKey, Noise], margin: float
+) -> Compared:
     direction = old.direction or new.direction
     assert direction is not None
     reason = ""
@@ -251,28 +304,38 @@ def _compared(key: MetricKey, old: _Values, new: _Values) -> Compared:
         old, new = old.undisturbed(), new.undisturbed()
         disturbed = [(name, side.records[0].disturbance) for name, side in (("A", old), ("B", new))]
         reason = "; ".join(f"{name} was disturbed: {text}" for name, text in disturbed if text)
-    flat = (
-        [value for start in old.starts for value in start],
-        [value for start in new.starts for value in start],
-    )
-    by_start = min(len(old.starts), len(new.starts)) >= FEWEST_STARTS
-    higher = direction == "higher"
-    comparison = (
-        compare(old.starts, new.starts, higher_is_better=higher)
-        if by_start
-        else compare(flat[0], flat[1], higher_is_better=higher)
+    # Of unlike machines the louder one counts.
+    heard = [noise[told] for name in old.classes | new.classes if (told := SeriesKey(*key, name)) in noise]
+    known = max(heard, key=lambda one: one.absolute, default=None)
+    sessions = len(old.starts), len(new.starts)
+    comparison = compare_sessions(
+        old.starts, new.starts, noise=known, higher_is_better=direction == "higher", margin=margin
     )
     if reason:
-        comparison = replace(comparison, verdict="inconclusive")
+        comparison = replace(comparison, verdict="inconclusive", p_value=1.0)
     return Compared(
         key=key,
         direction=direction,
         reason=reason,
         comparison=comparison,
-        baseline=median(flat[0]),
-        candidate=median(flat[1]),
-        samples=(len(flat[0]), len(flat[1])),
+        samples=(sum(map(len, old.starts)), sum(map(len, new.starts))),
+        sessions=sessions,
+        between="history" if known else "sides" if min(sessions) >= FEWEST_SESSIONS else "assumed",
     )
+
+
+def _corrected(compared: Sequence[Compared]) -> list[Compared]:
+    """The comparisons with verdicts that hold for all of them together."""
+    # What cannot tell, whatever was measured, is not looked at.
+    tests = [place for place, one in enumerate(compared) if one.comparison.high < math.inf and not one.reason]
+    adjusted = dict(zip(tests, holm([compared[place].comparison.p_value for place in tests]), strict=True))
+    found = []
+    for place, one in enumerate(compared):
+        judged, p_adjusted = one.comparison, adjusted.get(place, 1.0)
+        if judged.verdict in ("better", "worse") and p_adjusted > 1 - LEVEL:
+            judged = replace(judged, verdict="inconclusive")
+        found.append(replace(one, comparison=judged, p_adjusted=p_adjusted))
+    return found
 
 
 def _questioned(one: Compared, old: tuple[Side, _Values], new: tuple[Side, _Values]) -> Compared:
@@ -287,25 +350,16 @@ def _questioned(one: Compared, old: tuple[Side, _Values], new: tuple[Side, _Valu
 
 
 def _missing(
-    a: Side,
-    b: Side,
-    old: Mapping[MetricKey, _Values],
-    new: Mapping[MetricKey, _Values],
+    sides: tuple[Side, Side],
+    compared: Side,
+    values: tuple[_Side, _Side],
+    strangers: Sequence[Missing],
+    cases: Any,
 ) -> Iterator[Missing]:
-    for side, has, lacks in ((b, old, new), (a, new, old)):
-        known = {key[:3] for key in lacks}
-        gone = sorted({key[:3] for key in has} - known)
-        for case in gone:
-            yield Missing(case=case[0], metric=None, side=side.name, why=_why(side, case))
-        for key in sorted(has):
-            if key not in lacks and key[:3] in known:
-                yield Missing(case=key.case, metric=key.metric, side=side.name)
-
-
-def _why(side: Side, case: Sequence[str]) -> str:
-    """How the case ended on the side that has no numbers of it."""
-    for one in side.measured:
-        record = one.record
-        if (record.case.key, record.case.variant or "", record.case.version) == tuple(case):
-            return record.status.value.replace("_", " ")
-    return ""
+    told: list[dict[CaseKey, set[str]]] = [{}, {}]
+    for place, side in enumerate(values):
+        for key in side:
+            told[place].setdefault(key[:3], set()).add(key.metric)
+    known = {one.case for one in strangers}
+    found = find_missing(*sides, (told[0], told[1]), cases, compared=compared)
+    return (one for one in found if one.case not in known)

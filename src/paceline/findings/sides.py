@@ -10,13 +10,17 @@ from paceline.errors import HistoryError, PacelineError
 from paceline.findings.commits import Repository
 from paceline.history import SessionInfo, Store
 from paceline.history.importers import DATABASE, read, recognise
-from paceline.history.session_files import read_environments
+from paceline.history.session_files import read_environments, read_selection
 from paceline.history.store.environments import to_stored
 from paceline.history.store.names import read_names
 from paceline.model import Record
 from paceline.record import below, codec, layout
 
 ENVIRONMENT = "env:"
+LAST, PREVIOUS = "last", "previous"
+_ALIKE = """
+SELECT DISTINCT s.ident FROM record r JOIN session s ON s.id = r.session_id WHERE r.case_id IN
+(SELECT r.case_id FROM record r JOIN session s ON s.id = r.session_id WHERE s.ident = ?)"""
 _SHORTEST_REVISION = 4
 _HEX = frozenset("0123456789abcdef")
 
@@ -41,6 +45,8 @@ class Side:
     is_environment: bool = False
     environments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What is known of the environments that records name, by their ids."""
+    selections: tuple[Mapping[str, Any], ...] = ()
+    """What each of its sessions was asked to run; empty where that was the whole suite."""
 
     @property
     def classes(self) -> frozenset[str]:
@@ -63,7 +69,7 @@ class Sides:
     def find(self, name: str) -> Side:
         """The side of that name; a name that means nothing is an error that says what was looked for."""
         ways = (self._environment, self._path, self._stored_session, self._session_on_disk)
-        for way in (*ways, self._revision, self._branch):
+        for way in (*ways, self._recent, self._revision, self._branch):
             found = way(name)
             if found is not None:
                 return self._renamed(found)
@@ -105,12 +111,26 @@ class Sides:
             raise HistoryError(f"{path} is a whole history: name a session or a revision, and --db {path}")
         found = _Found()
         for batch in read(path):
-            found.add((batch.environment, *batch.others), batch.records)
+            found.add((batch.environment, *batch.others), batch.records, batch.session.meta)
         return found.side(name, str(path))
 
     def _stored_session(self, name: str) -> Side | None:
         found = self._store.session(name) if self._store else None
         return None if found is None else self._of_sessions(name, f"session {found.name}", [found])
+
+    def _recent(self, name: str) -> Side | None:
+        """The newest session in the history, or the newest before it that ran some of the same cases."""
+        sessions = self._store.sessions() if self._store and name in (LAST, PREVIOUS) else []
+        if not sessions or name == LAST:
+            return self._of_sessions(name, f"session {sessions[0].name}", sessions[:1]) if sessions else None
+        assert self._store is not None
+        with self._store.database.reading():
+            rows = self._store.database.rows(_ALIKE, (bytes.fromhex(sessions[0].id),))
+        alike = {bytes(ident).hex() for (ident,) in rows}
+        for one in sessions[1:]:
+            if one.id in alike and one.kind == sessions[0].kind:
+                return self._of_sessions(name, f"session {one.name}", [one])
+        return None
 
     def _session_on_disk(self, name: str) -> Side | None:
         path = self._find_session(name)
@@ -172,7 +192,8 @@ JOIN environment e ON e.id = r.environment_id"""
         found, count = _Found(), 0
         for session in sessions:
             count += 1
-            found.add(({}, *self._store.environments(session)), self._store.records(session))
+            records = self._store.records(session)
+            found.add(({}, *self._store.environments(session)), records, session.meta)
         return found.side(name, about + (f" ({count} sessions)" if count > 1 else ""))
 
 
@@ -189,9 +210,17 @@ class _Found:
         self._measured: list[Measured] = []
         self._machines: dict[str, Mapping[str, Any]] = {}
         self._environments: dict[str, Mapping[str, Any]] = {}
+        self._selections: list[Mapping[str, Any]] = []
 
-    def add(self, environments: Sequence[Mapping[str, Any]], records: Iterable[Record]) -> None:
+    def add(
+        self,
+        environments: Sequence[Mapping[str, Any]],
+        records: Iterable[Record],
+        meta: Mapping[str, Any],
+    ) -> None:
         """A session's records, each on the machine that it names; the first environment is that of the session."""
+        selection = meta.get("selection")
+        self._selections.append(selection if isinstance(selection, Mapping) else {})
         known = {str(one.get("id") or ""): one for one in environments}
         self._environments |= known
         classes = {ident: _class_of(one, self._machines) for ident, one in known.items()}
@@ -210,6 +239,7 @@ class _Found:
             measured=tuple(_last_attempts(self._measured)),
             machines=self._machines,
             environments=self._environments,
+            selections=tuple(self._selections),
         )
 
 
@@ -251,5 +281,6 @@ def _documents(path: Path) -> Side | None:
     around = next((one for one in parents if below.is_file(one, "environment.json")), None)
     environment, others = ({}, ()) if around is None else read_environments(around)
     found = _Found()
-    found.add((environment, *others), [codec.from_json(one) for one in listed])
+    meta = {} if around is None else read_selection(around)
+    found.add((environment, *others), [codec.from_json(one) for one in listed], meta)
     return found.side(str(path), str(path))

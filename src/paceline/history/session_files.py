@@ -69,8 +69,18 @@ def _session_info(path: Path, environment: Mapping[str, Any], place: str) -> Ses
         merge_base=str(git.get("merge_base", "")),
         directory=place or str(path.absolute()),
         ci_run_url=ci_run_url(_section(environment, "variables")),
-        meta={name: environment[name] for name in _KEPT_FACTS if name in environment},
+        meta={name: environment[name] for name in _KEPT_FACTS if name in environment} | read_selection(path),
     )
+
+
+def read_selection(path: Path) -> dict[str, Any]:
+    """What was asked for of the suite's cases, under `selection`; nothing if that was all of them."""
+    try:
+        plan = codec.load(below.read(path, "plan.json", codec.MAX_RECORD_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    found = plan.get("selection") if isinstance(plan, dict) else None
+    return {"selection": found} if isinstance(found, dict) else {}
 
 
 def _started(path: Path) -> tuple[str, str]:

@@ -69,3 +69,16 @@ def select_discoveries(p_values: Sequence[float], rate: float = 0.05) -> tuple[b
     within = np.flatnonzero(np.sort(values) <= limits)
     largest = limits[within[-1]] if len(within) else -1.0
     return tuple((values <= largest).tolist())
+
+
+def holm(p_values: Sequence[float]) -> tuple[float, ...]:
+    """Each p-value after correction for all of them: the chance that any of those below is false is at most as large.
+
+    This holds however the tests depend on each other (Holm, 1979).
+    """
+    order = sorted(range(len(p_values)), key=p_values.__getitem__)
+    adjusted, most = [1.0] * len(p_values), 0.0
+    for rank, place in enumerate(order):
+        most = max(most, min(1.0, (len(p_values) - rank) * p_values[place]))
+        adjusted[place] = most
+    return tuple(adjusted)

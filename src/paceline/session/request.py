@@ -71,8 +71,11 @@ class Request:
         return self.resume is not None or self.rerun_failed
 
     @property
-    def selects(self) -> bool:
-        return bool(self.only or self.exclude or self.shard)
+    def selection(self) -> dict[str, list[str] | str]:
+        """What was asked for of a suite's cases, as the session keeps it; empty if that is all of them."""
+        shard = "/".join(map(str, self.shard or ()))
+        asked = {"only": list(self.only), "exclude": list(self.exclude), "shard": shard}
+        return {name: value for name, value in asked.items() if value}
 
 
 def load_config(request: Request) -> Loaded:

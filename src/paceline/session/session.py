@@ -165,18 +165,19 @@ class Session:
 
     def _write_start(self, environment: Environment) -> None:
         redactor, path = self.context.redactor, self._directory.path
+        selection = {"selection": self._request.selection} if self._request.selection else {}
         files: dict[str, bytes] = {
             "config.yaml": resolved_text(
                 self._loaded, lambda value: redactor.data(mask_urls(value))
             ).encode(),
-            "plan.json": dump(plan_json(self._masked), pretty=True),
+            "plan.json": dump({**plan_json(self._masked), **redactor.data(selection)}, pretty=True),
             "environment.json": dump(environment.data, pretty=True),
             PACKAGES: "".join(f"{line}\n" for line in environment.packages).encode(),
         }
         if environment.conda_explicit:
             files[CONDA] = environment.conda_explicit.encode()
         if (
-            self._request.resumes and self._request.selects
+            self._request.resumes and self._request.selection
         ):  # this is only a part of what the session has planned
             files = {
                 name: data
@@ -241,7 +242,7 @@ class Session:
 
     def _read_untouched(self) -> list[Record]:
         """Records of cases that this run of the session does not select; they stay in its report."""
-        if not (self._request.resumes and self._request.selects):
+        if not (self._request.resumes and self._request.selection):
             return []
         planned = {self._directory.entry_dir(case) for case in (*self._plan.setups, *self._plan.cases)}
         return [record for path, record in self._directory.stored_records() if path not in planned]

@@ -1,0 +1,1 @@
+"""The parts of null_rates.py."""
