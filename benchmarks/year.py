@@ -47,8 +47,6 @@ from year_parts.loop import Year  # noqa: E402
 from year_parts.noise import WANDERING, Family  # noqa: E402
 from year_parts.world import is_quiet_family, make_world  # noqa: E402
 
-from paceline.history import open_store  # noqa: E402
-
 
 def main() -> int:
     args = parse_args()
@@ -115,8 +113,8 @@ def spend_year(
     with tempfile.TemporaryDirectory(prefix="year-", dir=memory if memory.is_dir() else None) as name:
         directory = Path(name)
         world = make_world(directory / "repository", nights=nights, series=series, seed=seed, more=more)
-        with open_store(database or directory / "benchmark.db") as store, in_our_place(find):
-            return Year(world, store, directory, confirms=confirms).run()
+        with in_our_place(find):
+            return Year(world, database or f"{directory}/benchmark.db", directory, confirms=confirms).run()
 
 
 def summary(book: Book) -> dict[str, Any]:

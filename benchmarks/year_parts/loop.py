@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from year_parts.book import Alarm, Book, Inquiry
 from year_parts.line import Branch, time_of
@@ -16,14 +17,15 @@ from year_parts.world import BRANCH_EFFECT, MACHINES, Track, World
 from paceline.config.sections import Nightly
 from paceline.errors import HistoryError
 from paceline.experiments.builds.build import Candidate
-from paceline.experiments.nightly.investigation import Night, investigate, merge_findings
-from paceline.experiments.nightly.suspicions import Suspected, find_suspicions, split_by_machine
+from paceline.experiments.nightly import night as nightly
+from paceline.experiments.nightly.investigation import Night, investigate
+from paceline.experiments.nightly.suspicions import Suspected
 from paceline.findings.commits import Repository
 from paceline.findings.detection import detect
 from paceline.findings.telling import session_findings
-from paceline.history import SessionInfo, Store
+from paceline.history import SessionInfo, Store, open_store
 from paceline.history.session_info import session_id
-from paceline.model import Case, Finding, Measurement, Record, Status
+from paceline.model import Case, Finding, Measurement, Plan, Record, Report, Status
 from paceline.record.events import iso_time
 from paceline.session.request import Request
 
@@ -44,14 +46,15 @@ class Session:
 class Year:
     """The loop over the nights of a world; `confirms` as `paceline nightly` does, else as `paceline run`."""
 
-    def __init__(self, world: World, store: Store, directory: Path, *, confirms: bool) -> None:
-        self._world, self._store, self._confirms = world, store, confirms
+    def __init__(self, world: World, database: str, directory: Path, *, confirms: bool) -> None:
+        self._world, self._database, self._confirms = world, database, confirms
         self._repository = Repository(world.line.root)
         self._trials = Trials(world)
         self._tracks = {(one.case, one.metric, MACHINES[one.machine]): one for one in world.tracks}
         self._cases = {one.case: Case(name=one.case, entry=one.case, key=one.case) for one in world.tracks}
         self._sessions: dict[str, Session] = {}
         self._due: list[tuple[int, str, bool]] = []
+        self._also: dict[str, Sequence[Any]] = {}
         self._options = Nightly()
         self._request = Request(configs=(_suite(directory, self._cases),), sinks=("none",))
         self._results = directory / "results"
@@ -59,7 +62,7 @@ class Year:
         self.book = Book(world=world)
 
     def run(self) -> Book:
-        with simulated_trials(self._trials.run):
+        with open_store(self._database) as self._store, simulated_trials(self._trials.run):
             for night in range(self._world.nights):
                 for machine in range(len(MACHINES)):
                     if (machine, night) not in self._world.missing:
@@ -68,8 +71,8 @@ class Year:
                     if night in branch.nights:
                         self._measure_branch(night, branch)
                 self._look(night)
+            self.book.incidents(self._found())
         self.book.trials = self._trials.count
-        self.book.incidents(self._found())
         return self.book
 
     def _spend(self, night: int, machine: int) -> None:
@@ -164,9 +167,12 @@ class Year:
         """The report once the strongest suspicions were run again, as `paceline nightly` does it."""
         self._trials.night, self._trials.machine = session.night, session.machine
         own = MACHINES[session.machine]
-        cases = tuple(sorted({one.case for one in self._world.tracks if one.machine == session.machine}))
-        suspected = find_suspicions(self._store, self._repository, session.info.id, cases, (), own)
-        here, _ = split_by_machine(suspected, own)
+        ran = {one.case for one in self._world.tracks if one.machine == session.machine}
+        plan = Plan(
+            session=session.info.name,
+            directory=self._results,
+            cases=tuple(case for name, case in self._cases.items() if name in ran),
+        )
         night = Night(
             request=self._request,
             options=self._options,
@@ -181,13 +187,19 @@ class Year:
             repository=self._repository,
             results_dir=self._results / own,
         )
-        found = []
-        for one in here[: self._options.suspects]:
+
+        def watched(suspected: Suspected, store: Store, night: Night) -> Finding:
             before = self._trials.count
-            finding = investigate(one, self._store, night)
-            self._inquired(session, one, finding, self._trials.count - before)
-            found.append(finding)
-        return merge_findings(found, told)
+            finding = investigate(suspected, store, night)
+            self._inquired(session, suspected, finding, self._trials.count - before)
+            return finding
+
+        with (
+            patch.object(nightly, "investigate", watched),
+            patch.object(nightly, "_own_class", lambda report: own),
+        ):
+            report = Report(plan=plan, records=(), findings=told)
+            return nightly._follow_up(report, self._database, night).findings
 
     def _inquired(self, session: Session, suspected: Suspected, finding: Finding, runs: int) -> None:
         world = self._world
@@ -204,6 +216,7 @@ class Year:
             for one in between
         }
         truth |= {branch.commits[0] for branch in world.line.branches if bad.info.branch == branch.name}
+        self._also[suspected.id] = suspected.also
         culprit = _culprit(finding)
         self.book.inquiry(
             suspected.id,
@@ -213,7 +226,7 @@ class Year:
                 truth=frozenset(truth),
                 changed=levels[1] > levels[0] * 1.001,
                 runs=runs,
-                confirmed=finding.fails,
+                confirmed=finding.evidence.get("confirmed") is True,
                 culprit=str(culprit or ""),
             ),
         )
@@ -232,8 +245,8 @@ class Year:
             finding.case, finding.metric, session.machine if machine is None else MACHINES.index(machine)
         )
         also = [
-            self._track(case, metric, session.machine)
-            for metric, _, case in (text.partition(" of ") for text in finding.evidence.get("also", ()))
+            self._tracks[key.case, key.metric, key.environment_class]
+            for key in self._also.get(finding.id, ())
         ]
         alarm = Alarm(
             id=finding.id,

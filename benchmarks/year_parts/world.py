@@ -250,9 +250,9 @@ def _events(
         if rng.random() < 0.4:
             plan.add(at, several=int(rng.integers(2, 6)), package=package, version=versions[package])
     own = [one for one in tracks if not one.is_automatic]
-    for _ in range(max(1, len(own) * nights // (365 * 25))):
+    for _ in range(max(1, len(own) * nights // (365 * 20))):
         plan.add(plan.any_night(), several=int(rng.integers(3, 9)))
-    for _ in range(max(1, len(own) * nights // (365 * 3))):
+    for _ in range(max(1, round(len(own) * nights / (365 * 1.5)))):
         plan.add(plan.any_night(), several=1)
     return plan.events, upgrades
 

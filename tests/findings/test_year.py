@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from paceline.history import open_store
-
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-NIGHTS, SERIES, STEP = 40, 14, 22
+NIGHTS, SERIES, STEP = 36, 14, 20
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +36,8 @@ def spend(year: ModuleType, tmp_path: Path) -> Any:
         step = Event(number=0, effect=0.25, tracks=frozenset({0}), night=STEP, commit=commit)
         world = replace(world, events=(step,), missing=frozenset(), versions=(world.versions[0],) * NIGHTS)
         assert track.family == "normal" and world.line.first_night(commit) == STEP
-        with open_store(tmp_path / "benchmark.db") as store, year.in_our_place(year.OWN.get(detector)):
-            return year.Year(world, store, tmp_path, confirms=confirms).run()
+        with year.in_our_place(year.OWN.get(detector)):
+            return year.Year(world, f"{tmp_path}/benchmark.db", tmp_path, confirms=confirms).run()
 
     return spend
 
