@@ -143,6 +143,13 @@ def test_text_that_is_not_utf8_is_said(database: Path) -> None:
         store.sessions()
 
 
+def test_a_table_whose_words_are_not_text_is_said(database: Path) -> None:
+    broken = database.read_bytes().replace(b"CREATE TABLE case_alias", b"CR\xd2\xf3TE TABLE case_alias")
+    database.write_bytes(broken)
+    with pytest.raises(HistoryError, match=r"words that are not text: the file is damaged"):
+        open_store(database)
+
+
 def test_a_lock_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "new.db.lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(HistoryError, match="cannot lock"):

@@ -237,6 +237,9 @@ def raise_as_told(target: Target, error: BaseException) -> None:
     """Raise what the driver says of a lock, a disk or a server; return if it is none of these."""
     names = {cls.__name__ for cls in type(error).__mro__}
     text = (str(error).strip().splitlines() or [""])[0]
+    if isinstance(error, UnicodeDecodeError):  # Python could not read SQLite's own message, which quotes the file
+        hint = _HINTS["malformed"]
+        raise HistoryError(f"{target}: it holds words that are not text: {hint}") from error
     if isinstance(error, sqlite3.DatabaseError):
         hint = next((hint for words, hint in _HINTS.items() if words in text), "")
         if hint:
@@ -251,7 +254,7 @@ def raise_as_told(target: Target, error: BaseException) -> None:
 def driver_errors() -> tuple[type[Exception], ...]:
     """All that SQLAlchemy and the drivers in use raise, for who must go on whatever they say."""
     psycopg = sys.modules.get("psycopg")
-    return (SQLAlchemyError, sqlite3.Error, *((psycopg.Error,) if psycopg else ()))
+    return (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError, *((psycopg.Error,) if psycopg else ()))
 
 
 def chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
