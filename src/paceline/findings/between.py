@@ -5,7 +5,8 @@ import math
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from paceline.findings.segments import column_key, ordered_points
+from paceline.findings.order import read_order
+from paceline.findings.segments import column_key
 from paceline.history import Store
 from paceline.history.findings import SeriesKey
 from paceline.judge import change_points
@@ -32,8 +33,9 @@ def read_noise(
     The points until a time count, if they are enough: later ones may have become louder.
     """
     found = {}
+    order = read_order(store)
     for column in store.iter_columns(cases=cases) if cases else ():
-        points = [point for point in ordered_points(column, {}) if point.session not in but]
+        points = [point for point in order.points(column) if point.session not in but]
         before = [point.value for point in points if not until or point.time <= until]
         noise = noise_of(before) or noise_of([point.value for point in points])
         if noise is not None:
