@@ -45,7 +45,7 @@ class Table:
 
 
 def make_table(report: Report) -> Table:
-    """The report's rows in plan order, or failures first when there are many; reads no record twice, and none in vain."""
+    """The report's rows in plan order, or failures first when there are many; reads each record once at most."""
     total = sum(report.counts.values())
     if total <= MOST_ROWS:
         return Table(rows=tuple(_row(record) for record in report.records))
