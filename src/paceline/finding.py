@@ -127,6 +127,8 @@ class Finding:
         """The verdict, or what is to be said in its place."""
         if self.question:
             return "question"
+        if self.kind == "stopped":
+            return self.kind
         return "not reproduced" if self.stage == "not_reproduced" else self.verdict
 
     @property

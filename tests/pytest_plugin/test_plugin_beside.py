@@ -5,6 +5,7 @@ import sqlite3
 
 import pytest
 
+from paceline.findings.order import read_order
 from paceline.history import open_store
 from paceline.model import Status
 from pytest_plugin.benchmark_suite import Suite
@@ -41,6 +42,17 @@ def test_one_worker_alone_is_comparable(suite: Suite) -> None:
     suite.write("def test_it(benchmark_time):\n    with benchmark_time:\n        sum(range(9999))\n")
     assert suite.run_apart("-n", "1").returncode == 0
     assert suite.record("test_it").warnings == ()
+
+
+@pytest.mark.parametrize(("workers", "judged"), [("2", 0), ("1", 1)])
+def test_what_is_measured_beside_others_does_not_join_the_series(
+    workers: str, judged: int, suite: Suite
+) -> None:
+    suite.write("def test_it(benchmark_time):\n    with benchmark_time:\n        sum(range(9999))\n")
+    assert suite.run_apart("-n", workers, PACELINE_DISTURBED="mark").returncode == 0
+    with open_store(suite.path / "benchmark.db") as store:
+        (series,) = [one for one in store.iter_series() if one.metric == "duration"]
+        assert len(series.points) == 1 and len(read_order(store).points(series)) == judged
 
 
 def test_a_worker_that_dies_leaves_the_records_of_all_tests(suite: Suite) -> None:

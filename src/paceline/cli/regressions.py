@@ -162,6 +162,8 @@ def _table_lines(
         values = read_curve(store, one, order, window=_WINDOW).values
         names = (one.id, visible(case), visible(one.metric), one.word)
         size, chance = interval(one.effect, one.low, one.high), p_value(one.p_value)
+        if one.kind == "stopped":
+            size, chance = f"since {one.last_good.time[:10]}", ""
         rows.append((*names, size, chance, _standing(one), sparkline(values) if values else ""))
     title, *lines = aligned(rows)
     yield title
@@ -213,6 +215,7 @@ def _summary(found: "Sequence[Finding]") -> str:
     changes = f"{words['worse']:,} worse ({new:,} new) and {words['better']:,} better"
     changes += f" and {count(words['question'], 'question')}" if words["question"] else ""
     changes += f" and {words['not reproduced']:,} not reproduced" if words["not reproduced"] else ""
+    changes += f" and {words['stopped']:,} stopped" if words["stopped"] else ""
     return f"{changes} in {count(incidents, 'incident')}"
 
 
@@ -232,6 +235,7 @@ def _markdown_lines(found: "Sequence[Finding]") -> Iterator[str]:
         mark = _MARKS.get(one.verdict, "❔")
         between = f"{place_text(one.last_good)} and {place_text(one.first_bad)}"
         size = f"{change(one.effect)}<br>{change(one.low)} to {change(one.high)}"
+        size = "stopped" if one.kind == "stopped" else size
         why = f": {one.said.why}" if one.said and one.said.why else ""
         causes = one.question or (
             culprit_text(one.culprit) if one.culprit else suspects_text(one.suspects) if one.is_open else ""

@@ -16,6 +16,7 @@ from paceline.finding import Finding, Place, SeriesKey
 from paceline.findings.commits import Repository
 from paceline.findings.order import read_order
 from paceline.findings.segments import Change, Judge, Judged, column_key, describe, place_of_point
+from paceline.findings.stopped import find_stopped
 from paceline.findings.suspects import Suspect, commit_suspects, environment_suspects
 from paceline.findings.watched import watched
 from paceline.history import Store
@@ -92,19 +93,23 @@ def detect(store: Store, repository: Repository | None = None) -> Detected:
     level = control.level(len(found), every)
     # Looking for causes asks git and the history, so it is done before the lock is taken.
     causes = _find_causes(store, repository, found, stored, level)
+    silent = [one for one in store.findings(withdrawn=True) if one.kind == "stopped"]
+    stopped = list(find_stopped(store, order, silent, known))
     with store.database.writing():
-        stored = _by_series(read_findings(store.database, cases=tuple(marks), withdrawn=True))
-        before = {one.id for several in stored.values() for one in several}
-        updated = list(_updated(found, stored, causes, level))
+        before = {one.id: one for one in read_findings(store.database, withdrawn=True)}
+        stored = _by_series(one for one in before.values() if one.case in marks)
+        updated = [*_updated(found, stored, causes, level), *stopped]
         standing = [one for one in updated if one.stands]
-        others = (one for one in read_findings(store.database) if one.case not in marks and one.stands)
+        written = {one.id for one in updated}
+        others = (one for one in before.values() if one.stands and one.id not in written)
         grouped = {one.id: one for one in group([*others, *standing], order.places)}
         write_findings(store.database, [grouped.get(one.id, one) for one in updated])
         write_marks(store.database, marks)
         new = [one for one in standing if one.id not in before]
         past = sum(1 for one in new if not one.found_in)
         # A past that was imported earns nothing.
-        after = control.after(len(found), every, len(new) - past)
+        discoveries = sum(1 for one in new if one.found_in and one.kind != "stopped")
+        after = control.after(len(found), every, discoveries)
         write_state(store.database, {_CREDIT: after.credit})
     return Detected(cases=len(marks), series=len(found), findings=len(standing), past=past)
 
@@ -112,7 +117,8 @@ def detect(store: Store, repository: Repository | None = None) -> Detected:
 def _by_series(findings: Iterable[Finding]) -> dict[SeriesKey, list[Finding]]:
     grouped: defaultdict[SeriesKey, list[Finding]] = defaultdict(list)
     for finding in findings:
-        grouped[finding.series].append(finding)
+        if finding.kind != "stopped":
+            grouped[finding.series].append(finding)
     return grouped
 
 

@@ -11,7 +11,7 @@ from paceline.findings.order import Order, read_order
 from paceline.findings.segments import series_key
 from paceline.history import Store
 from paceline.history.store.names import read_names
-from paceline.numbers import chance, interval
+from paceline.numbers import chance, count, interval
 
 MOST_SUSPECTS = 3
 _SHORT = 10
@@ -63,6 +63,10 @@ def read_curve(store: Store, one: Finding, order: Order, *, window: int) -> Find
 
 def message(one: Finding) -> str:
     """The finding in a sentence, its cause first where that is known."""
+    if one.kind == "stopped":
+        sessions = count(one.found_after, "session")
+        since = f"no results since {place_text(one.last_good)} on {one.last_good.time[:10]}"
+        return f"{since}, while its suite went on for {sessions} [{one.id}]"
     size = interval(one.effect, one.low, one.high)
     between = f"between {place_text(one.last_good)} and {place_text(one.first_bad)}"
     text = f"{size} {between}"
@@ -103,8 +107,8 @@ def suspect_text(suspect: Mapping[str, Any]) -> str:
         by = f" by {suspect['author']}" if suspect.get("author") else ""
         return f"{suspect['revision'][:_SHORT]} {(suspect.get('subject') or '')[:60]!r}{by}"
     if kind == "commits":
-        count = f"{suspect['count']:,} " if "count" in suspect else ""
-        return f"{count}commits {suspect['from'][:_SHORT]}..{suspect['to'][:_SHORT]}"
+        some = f"{suspect['count']:,} " if "count" in suspect else ""
+        return f"{some}commits {suspect['from'][:_SHORT]}..{suspect['to'][:_SHORT]}"
     if kind == "packages":
         return f"{suspect['count']:,} more packages"
     if kind == "source":
@@ -140,7 +144,8 @@ def session_findings(store: Store, session_id: str) -> tuple[Finding, ...]:
     news = [
         one
         for one in store.findings()
-        if (*one.series[:3], one.environment_class) in ran and _is_told(one, session_id)
+        if ((*one.series[:3], one.environment_class) in ran or one.kind == "stopped")
+        and _is_told(one, session_id)
     ]
     news.sort(key=lambda one: -abs(one.effect or 0.0))
     told = tell(store, news)

@@ -20,6 +20,7 @@ from paceline.pytest_plugin.measuring import MEASURED, NS, STAGES, Measured, Sta
 from paceline.record.codec import dump, dump_plain, to_json
 from paceline.record.masking import mask_record
 from paceline.record.redact import Redactor, secret_values
+from paceline.run.conditions import wanted_of_machine
 
 LINE = "paceline_line"
 """The attribute of a report that carries a line of the journal."""
@@ -111,9 +112,11 @@ class Recorder:
     def _record(self, item: pytest.Item, measured: Measured) -> Record:
         case = measured.case or case_of(item, self._redactor)
         status, reason = outcome_of(measured.reports)
+        beside = ""
         if self._workers > 1:
             others = f"{self._workers - 1} other worker{'s' if self._workers > 2 else ''} of pytest-xdist"
             measured.warn(f"measured beside {others}: its times are not comparable with those of a run alone")
+            beside = "" if wanted_of_machine() == "ignore" else f"measured beside {others}"
         if measured.is_empty and status is Status.PASSED:
             measured.warn("nothing was measured: the test asks for a benchmark fixture and does not use it")
         timings_s = {when: report.duration for when, report in measured.reports.items()}
@@ -129,6 +132,7 @@ class Recorder:
             timings_s=timings_s,
             metrics=metrics,
             warnings=tuple(measured.warnings),
+            disturbed=(beside,) if beside else (),
             details=self._details(item, case, measured),
         )
 

@@ -1,7 +1,8 @@
 """A session's records into the history, once it is over: the files are the truth, the history follows them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,7 +75,7 @@ def _findings(
     return session_findings(store, session_id), "; ".join(notes)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Levels:
     """The levels that requirements are relative to; `fault` is why there are none."""
 
@@ -89,12 +90,19 @@ class Levels:
             return {}
         case, own = record.case, self._class_of(record)
         found: dict[str, Baseline] = {}
-        for (key, variant, version, class_id), levels in self.known.items():
-            if (key, variant, version) == (case.key, case.variant or "", case.version):
-                for metric, level in levels.items():
-                    known = found.get(metric, NO_BASELINE)
-                    others = known.elsewhere + (level.results if class_id != own else 0)
-                    found[metric] = (level if class_id == own else known)._replace(elsewhere=others)
+        for class_id, levels in self._by_case.get((case.key, case.variant or "", case.version), ()):
+            for metric, level in levels.items():
+                known = found.get(metric, NO_BASELINE)
+                others = known.elsewhere + (level.results if class_id != own else 0)
+                found[metric] = (level if class_id == own else known)._replace(elsewhere=others)
+        return found
+
+    @cached_property
+    def _by_case(self) -> Mapping[tuple[str, str, str], Sequence[tuple[str, Mapping[str, Baseline]]]]:
+        """For each case the classes of machines that it has levels on: asked once for every record."""
+        found: dict[tuple[str, str, str], list[tuple[str, Mapping[str, Baseline]]]] = {}
+        for (*case, class_id), levels in self.known.items():
+            found.setdefault((case[0], case[1], case[2]), []).append((class_id, levels))
         return found
 
     def _class_of(self, record: Record) -> str:
