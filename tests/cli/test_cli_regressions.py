@@ -150,3 +150,38 @@ def test_a_quiet_history_says_so(here: Here) -> None:
 def test_help_has_examples(name: str, here: Here) -> None:
     done = here.run(name, "--help")
     assert done.returncode == 0 and f"paceline {name} " in done.stdout.split("Examples:")[1]
+
+
+CULPRIT = {"kind": "commit", "revision": "c" * 40, "subject": "Sort twice", "author": "Ann"}
+
+
+def test_a_culprit_stands_first_and_no_suspect_beside_it(nights: Here) -> None:
+    before, _ = listed(nights)
+    with open_store(nights.path / "benchmark.db") as store:
+        assert store.finding(before["id"]).suspects
+        store.settle(store.finding(before["id"]), "bisected", {**CULPRIT, "probability": 0.97, "runs": 12})
+    worse, _ = listed(nights)
+    assert (worse["stage"], worse["culprit"]["probability"]) == ("bisected", 0.97)
+    assert [one["revision"] for one in worse["suspects"]] == ["c" * 40]
+    names = list(worse)
+    assert names.index("culprit") < names.index("suspects")
+    lines = nights.run("regressions", "--case", "sort").stdout.splitlines()
+    assert lines[3] == "    culprit cccccccccc 'Sort twice' by Ann (97 % sure, 12 runs)"
+    assert "new, bisected" in lines[4] and not any("suspect:" in line for line in lines)
+    markdown = nights.run("regressions", "--case", "sort", "--markdown").stdout
+    assert "culprit cccccccccc 'Sort twice' by Ann (97 % sure, 12 runs)" in markdown
+
+
+def test_what_did_not_reproduce_fails_nothing_and_is_listed_as_such(nights: Here) -> None:
+    before, _ = listed(nights)
+    with open_store(nights.path / "benchmark.db") as store:
+        store.settle(store.finding(before["id"]), "not_reproduced")
+    worse, _ = listed(nights, code=0)
+    assert (worse["stage"], worse["verdict"], worse["culprit"]) == ("not_reproduced", "inconclusive", None)
+    done = nights.run("regressions", "--case", "sort")
+    assert done.returncode == 0 and "not reproduced" in done.stdout and "suspect" not in done.stdout
+    assert done.stdout.splitlines()[-1] == "0 worse (0 new) and 0 better and 1 not reproduced in 1 incident"
+    assert listed(nights, "--case", "sort", "--state", "new", code=0) == []
+    # A word of a human counts as before.
+    assert nights.run("verdict", before["id"], "acknowledged", "--why", "seen too").returncode == 0
+    assert "acknowledged by" in nights.run("regressions", "--case", "sort").stdout

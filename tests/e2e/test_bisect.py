@@ -4,6 +4,7 @@ import json
 import os
 import signal
 from contextlib import chdir
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ import pytest
 from demo_repo import SCRIPT, SUITE, DemoRepo, make_repo, make_wheel
 from paceline.cli import cli
 from paceline.errors import PacelineError
+from paceline.finding import Finding, Place
+from paceline.history import open_store
+from paceline.history.findings import write_findings
 from patience import wait_until
 from workplace import Workplace
 
@@ -140,3 +144,29 @@ def test_a_metric_that_the_case_has_not_ends_the_search_with_those_it_has(demo: 
     assert done.returncode == 1
     assert "it has no number walk_s, only" in done.stdout and "work_s" in done.stdout
     assert demo.ran() == ["1", "1"]
+
+
+def test_what_came_of_a_regression_is_kept_with_it(demo: Workplace) -> None:
+    repo = make_repo(demo.path / "repo", commits=6, culprit=4)
+    place = [Place(revision=repo.revision(number), session=f"night-{number}") for number in (1, 6)]
+    suspects = tuple(
+        {"kind": "commit", "revision": repo.revision(n), "subject": f"Step {n}", "author": "Demo", "time": ""}
+        for n in (6, 5, 4)
+    )
+    ends = {"last_good": place[0], "first_bad": place[1], "suspects": suspects}
+    found = Finding(id="f00df00df0", case="work", metric="work_s", verdict="worse", effect=0.15, **ends)
+    quiet = replace(found, id="beefbeef00", first_bad=replace(place[1], revision=repo.revision(3)))
+    with open_store(demo.path / "results/benchmark.db", create=True) as store, store.database.writing():
+        write_findings(store.database, [found, quiet])
+    words = ("--config", "paceline.yaml", "--repo", "repo", "--json", "--db", "results/benchmark.db")
+    done = demo.run("bisect", "--regression", "f00d", *words)
+    assert done.returncode == 0, done.stderr
+    done = demo.run("bisect", "--regression", "beef", *words)
+    told = json.loads(done.stdout)
+    assert (told["culprit"], told["confidence"], told["suspects_confidence"]) == (None, None, None)
+    with open_store(demo.path / "results/benchmark.db") as store:
+        named, refuted = store.finding("f00d"), store.finding("beef")
+    assert named.stage == "bisected" and named.culprit is not None
+    assert (named.culprit["revision"], named.culprit["author"]) == (repo.revision(4), "Demo")
+    assert named.culprit["probability"] >= 0.95 and named.culprit["runs"] > 0
+    assert (refuted.stage, refuted.culprit) == ("not_reproduced", None)

@@ -71,6 +71,7 @@ def test_a_commit_is_found_confirmed_named_and_reported(demo: Workplace) -> None
     assert all(other.ok and not other.findings for other in list(told.values())[:-1])
     finding = delivered(demo, session)
     assert (finding["verdict"], finding["metric"]) == ("worse", "work_s")
+    assert (finding["stage"], finding["culprit"]["revision"]) == ("bisected", repo.revision(25))
     assert finding["evidence"]["culprit"] == repo.revision(25)
     assert finding["evidence"]["confirmed"] is True
     assert "walk the long way" in finding["message"]
@@ -88,7 +89,10 @@ def test_a_commit_is_found_confirmed_named_and_reported(demo: Workplace) -> None
     # What was confirmed is in the history, and its bracket can be taken from there; the runs of the night count.
     listed = json.loads(demo.run("regressions", "--json").stdout)
     (known,) = [one for one in listed if one["metric"] == "work_s"]
-    assert "walk the long way" in known["said"]["why"]
+    assert (known["stage"], known["culprit"]["revision"]) == ("bisected", repo.revision(25))
+    assert known["culprit"]["probability"] >= 0.95 and known["culprit"]["author"]
+    assert [one["revision"] for one in known["suspects"]] == [repo.revision(25)]
+    assert known["said"] is None
     words = ("--regression", known["id"][:6], "--config", "nightly.yaml", "--repo", "repo", "--json")
     done = demo.run("bisect", *words)
     assert json.loads(done.stdout)["culprit"] == repo.revision(25), done.stderr

@@ -1,17 +1,23 @@
 """What a bisection's reports hold, whatever the names in it look like."""
 
 import json
+from dataclasses import replace
 from html.parser import HTMLParser
+from pathlib import Path
 from xml.etree import ElementTree
+
+import pytest
 
 from paceline.experiments.bisect.report import (
     BisectionResult,
+    Ending,
     Tried,
     bisection_data,
     bisection_lines,
     bisection_markdown,
     bisection_page,
     draw_curve,
+    outcome_of,
 )
 from paceline.experiments.builds.build import Candidate
 from paceline.judge import Comparison
@@ -100,3 +106,29 @@ def test_lines_and_markdown_show_names_as_they_are() -> None:
     text = bisection_markdown(RESULT)
     assert "<script>" not in text and "| 11 | 0 | none | 37 % |" in text
     assert "cannot be told apart: `11`, `22` (97 % together)" in text
+
+
+def test_without_a_culprit_there_is_no_confidence() -> None:
+    none = replace(RESULT, ending="unsure", culprit=None, suspects=())
+    data = bisection_data(none)
+    assert (data["culprit"], data["confidence"], data["suspects_confidence"]) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("ending", "culprit", "stage"),
+    [
+        ("found", 2, "bisected"),
+        ("unsure", 2, "confirmed"),
+        ("unsure", None, None),
+        ("not_reproduced", None, "not_reproduced"),
+        ("reversed", None, "not_reproduced"),
+        ("unmeasurable", None, None),
+    ],
+)
+def test_how_far_a_bisection_brings_a_finding(ending: Ending, culprit: int | None, stage: str | None) -> None:
+    found = replace(RESULT, ending=ending, culprit=culprit)
+    reached, named = outcome_of(bisection_data(found), Path("bisect/x"))
+    assert reached == stage
+    assert (named is not None) == (stage == "bisected")
+    if named is not None:
+        assert (named["revision"], named["probability"], named["bisection"]) == ("2222", 0.6, "bisect/x")

@@ -11,7 +11,7 @@ import { loadCase, loadEnvironments, loadSessions, ordered, primary, samplesOf, 
 import { PointCompare, Source } from '../point_compare';
 import { useQuery, type Route } from '../router';
 import { Choice, Effect, Failed, Fold, Loading, logLink, plain, Revision, Status, Table, Toggle, useLoaded } from '../ui';
-import { Suspects } from './overview';
+import { Causes, Standing } from './overview';
 
 const MOST_SIBLINGS = 12;
 
@@ -137,11 +137,11 @@ function MetricView({ metric, loaded, query, change }: MetricProps) {
           {findings.map((one) => (
             <article key={one.id} class={`card finding ${one.verdict} ${query.f === one.id ? 'chosen' : ''}`}>
               <code class="soft id">{one.id}</code>
-              <Effect verdict={one.verdict} effect={one.effect} /> <span class={`state ${one.state}`}>{one.state?.replaceAll('_', ' ')}</span>{' '}
+              <Effect verdict={one.verdict} effect={one.effect} /> <Standing finding={one} />{' '}
               <span class="soft">
                 between {moment(one.last_good?.time)} <Revision revision={one.last_good?.revision} /> and {moment(one.first_bad?.time)} <Revision revision={one.first_bad?.revision} /> · chance of a false alarm {one.p_value === undefined ? '–' : one.p_value < 1e-9 ? 'below 1e-9' : one.p_value.toPrecision(2)}
               </span>
-              <Suspects suspects={one.suspects ?? []} />
+              <Causes findings={[one]} />
             </article>
           ))}
         </section>

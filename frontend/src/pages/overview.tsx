@@ -8,12 +8,12 @@ import { link } from '../router';
 import { caseLink, Effect, Fold, named, plain, Revision, sessionLink, Status, Strip, Table, type ColumnOf } from '../ui';
 
 export const CLOSED = new Set(['fixed', 'false', 'expected']);
-const isOpen = (finding: Finding) => !CLOSED.has(finding.state ?? 'new');
+const isOpen = (finding: Finding) => !CLOSED.has(finding.state ?? 'new') && finding.stage !== 'not_reproduced';
 
 export function OverviewPage({ overview, running }: { overview: Overview; running: Running[] }) {
   if (!overview.counts.records && !running.length) return <Empty />;
   const worse = incidents(overview.findings.filter((one) => one.verdict === 'worse' && isOpen(one)));
-  const better = incidents(overview.findings.filter((one) => one.verdict === 'better' && isOpen(one)));
+  const better = incidents(overview.findings.filter((one) => (one.verdict === 'better' || one.question) && isOpen(one)));
   const closed = incidents(overview.findings.filter((one) => !isOpen(one)));
   return (
     <>
@@ -157,7 +157,7 @@ function Incident({ incident, overview }: { incident: Grouped; overview: Overvie
   return (
     <article class={`card incident ${first.verdict}`} id={`incident-${incident.id}`}>
       <div class="incident-head">
-        <span class={`state ${first.state ?? 'new'}`}>{words(first.state ?? 'new')}</span>
+        <Standing finding={first} />
         <span>
           since <strong>{day(bad?.time)}</strong> <span class="soft">({ago(bad?.time, overview.made_at)})</span>
         </span>
@@ -174,7 +174,8 @@ function Incident({ incident, overview }: { incident: Grouped; overview: Overvie
           <Changes findings={others} overview={overview} />
         </Fold>
       )}
-      <Suspects suspects={first.suspects ?? []} />
+      <Causes findings={incident.findings} />
+      {first.question && <p class="said">{plain(first.question)}</p>}
       {first.said && (
         <p class="said">
           <strong>{plain(first.said.who)}</strong> said “{words(first.said.state)}”{first.said.why && <>: {plain(first.said.why)}</>}
@@ -206,7 +207,7 @@ function Changes({ findings, overview }: { findings: Finding[]; overview: Overvi
           </a>
           <span class="metric">
             {plain(finding.metric)}
-            {several && hosts.get(finding.class ?? '') && ` · ${plain(hosts.get(finding.class ?? '') as string)}`}
+            {several && hosts.get(finding.environment_class ?? '') && ` · ${plain(hosts.get(finding.environment_class ?? '') as string)}`}
           </span>
           <Effect verdict={finding.verdict} effect={finding.effect} />
           <span class="soft interval">
@@ -219,7 +220,35 @@ function Changes({ findings, overview }: { findings: Finding[]; overview: Overvi
   );
 }
 
-export function Suspects({ suspects }: { suspects: Suspect[] }) {
+/** What became of a finding, and how far it was followed up. */
+export function Standing({ finding }: { finding: Finding }) {
+  const state = finding.state ?? 'new';
+  const stage = finding.stage ?? 'suspected';
+  return (
+    <>
+      {!(state === 'new' && stage === 'not_reproduced') && <span class={`state ${state}`}>{words(state)}</span>}
+      {stage !== 'suspected' && <span class="state stage">{words(stage)}</span>}
+    </>
+  );
+}
+
+/** The culprit with how sure that is, once there is one; else what may be the cause. */
+export function Causes({ findings }: { findings: Finding[] }) {
+  const culprit = findings.find((one) => one.culprit)?.culprit;
+  if (!culprit) return findings[0].stage === 'not_reproduced' ? null : <Suspects suspects={findings[0].suspects ?? []} />;
+  const sure = typeof culprit.probability === 'number' ? `${(100 * culprit.probability).toFixed(culprit.probability > 0.99 ? 1 : 0)} % sure` : 'not known how surely';
+  return (
+    <div class="suspects culprit">
+      <strong>Culprit</strong>
+      <span>
+        {suspectText(culprit)} · {sure}
+        {typeof culprit.runs === 'number' && <span class="soft"> after {plural(culprit.runs, 'run')}</span>}
+      </span>
+    </div>
+  );
+}
+
+function Suspects({ suspects }: { suspects: Suspect[] }) {
   if (!suspects.length) return null;
   return (
     <div class="suspects">
@@ -239,7 +268,7 @@ function suspectText(suspect: Suspect) {
   if (suspect.kind === 'commit')
     return (
       <>
-        <code>{short(text('revision'))}</code> {text('subject')} <span class="soft">{text('author')}</span>
+        <code>{short(text('revision'))}</code> {text('subject')} {suspect.author && <span class="soft">{text('author')}</span>}
       </>
     );
   if (suspect.kind === 'commits')
@@ -256,6 +285,7 @@ function suspectText(suspect: Suspect) {
     );
   if (suspect.kind === 'packages') return <>{text('count')} more packages</>;
   if (suspect.kind === 'source') return <>the test’s own source changed</>;
+  if (!('before' in suspect)) return <>{text(suspect.subject ? 'subject' : 'name')}</>;
   return (
     <>
       {text('name')}: {text('before')} → {text('after')}

@@ -138,7 +138,7 @@ def _chosen(
         for one in found
         if (case(one.case) or f"{one.case.partition('[')[0]}[" in entries)
         and metric(one.metric)
-        and (not states or one.state in states)
+        and (not states or (one.state in states and (one.is_open or one.state != "new")))
         and one.first_bad.time >= from_when
     ]
     return sorted(chosen, key=lambda one: (one.first_bad.time, one.id), reverse=True)
@@ -174,9 +174,9 @@ def _table_lines(
 
 def _standing(one: "Finding") -> str:
     """What became of a finding: what somebody said, or how far it was followed up."""
-    if one.state != "new" or one.stage in ("suspected", "not_reproduced"):
+    if one.state != "new" or one.stage == "suspected":
         return one.state
-    return f"new, {one.stage}"
+    return f"new, {one.stage}" if one.is_open else "–"
 
 
 def _by_incident(found: "Sequence[Finding]") -> "list[Finding]":

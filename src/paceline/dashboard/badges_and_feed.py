@@ -6,6 +6,7 @@ from urllib.parse import quote
 from xml.etree.ElementTree import Element, SubElement, tostring
 from xml.sax.saxutils import escape
 
+from paceline.findings.telling import culprit_text
 from paceline.numbers import change
 from paceline.report.format import visible
 
@@ -76,6 +77,8 @@ def _entry(found: Mapping[str, Any], made_at: str) -> Element:
     effect = found.get("effect")
     by = f" by {change(effect)}" if isinstance(effect, float) else ""
     words = _WORDS.get(str(found.get("verdict")), str(found.get("verdict")))
+    if found.get("stage") == "not_reproduced":
+        words, by = "did not reproduce", ""
     _add(entry, "title", f"{case}: {metric} {words}{by}")
     _add(entry, "id", f"urn:paceline:finding:{quote(str(found.get('id')), safe='')}")
     _add(entry, "updated", _moment(found) or made_at)
@@ -83,7 +86,8 @@ def _entry(found: Mapping[str, Any], made_at: str) -> Element:
     SubElement(entry, "link", href=address)
     bad, good = found.get("first_bad") or {}, found.get("last_good") or {}
     span = f"first seen in {bad.get('session', '?')}, last good in {good.get('session', '?')}"
-    _add(entry, "summary", f"{span}; {found.get('state') or 'new'}")
+    cause = f"{culprit_text(found['culprit'])}; " if found.get("culprit") else ""
+    _add(entry, "summary", f"{cause}{span}; {found.get('state') or 'new'}")
     return entry
 
 

@@ -355,8 +355,8 @@ def read_finding(data: Any) -> Finding:
 def _lifted(evidence: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a finding that an earlier version had in its evidence, as far as they are readable."""
     names = ("incident", "p_value", "last_good", "first_bad", "suspects", "question")
-    names = (*names, "variant", "version", "environment_class", "index")
-    found = {name: evidence[name] for name in names if evidence.get(name) is not None}
+    series = ("variant", "version", "environment_class")
+    found = {name: evidence[name] for name in (*names, *series, "index") if evidence.get(name) is not None}
     points = evidence.get("values") or evidence.get("points")
     if isinstance(points, list):
         values = [point.get("value") if isinstance(point, dict) else point for point in points]
@@ -367,8 +367,9 @@ def _lifted(evidence: Mapping[str, Any]) -> dict[str, Any]:
         name = "revision" if evidence.get("kind") == "commit" else "name"
         facts = {fact: evidence.get(fact) for fact in ("kind", "subject", "runs", "bisection")}
         found["culprit"] = {**facts, name: culprit, "probability": evidence.get("confidence")}
-    stages = {True: "bisected" if culprit else "confirmed", False: "not_reproduced"}
-    return {**found, "stage": stages.get(evidence.get("confirmed"), "suspected")}
+    confirmed = evidence.get("confirmed")
+    held = "suspected" if confirmed is None else "bisected" if culprit else "confirmed"
+    return {**found, "stage": "not_reproduced" if confirmed is False else held}
 
 
 def read_record(path: Path, root: Path | None = None) -> Record | None:

@@ -12,8 +12,8 @@ from typing import Any
 from paceline.errors import BuildError
 from paceline.experiments.builds.build import Candidate, resolve, revisions_between, subjects
 from paceline.experiments.builds.environments import available_versions
+from paceline.finding import Place
 from paceline.findings.suspects import environment_suspects
-from paceline.history.findings import Place
 
 MOST_EXPANDED = 5
 """With more packages than these changed, each is one step, whatever versions lie between."""
