@@ -230,7 +230,7 @@ def show_details(book: Book) -> None:
             ):
                 print(f"night {event.night}: missed: {track} {event.effect:+.1%}, undone {event.undone}")
     for asked in book.inquiries.values():
-        if asked.culprit and not asked.is_right or asked.confirmed and not asked.changed:
+        if (asked.culprit and not asked.is_right) or (asked.confirmed and not asked.changed):
             truth = ", ".join(name[:10] for name in asked.truth) or "nothing"
             print(
                 f"night {asked.night}: {asked.culprit[:10] or 'confirmed'}, and it was {truth}: {asked.track}"
