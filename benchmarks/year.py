@@ -69,6 +69,8 @@ def main() -> int:
     loop = "with confirmation" if args.confirm else "without confirmation"
     print(f"{nights} nights, {series} series, seed {seed}, detector {args.detector}, {loop}")
     show(book, figures)
+    if args.details:
+        show_details(book)
     print(f"\n{time.perf_counter() - began:.0f} s, CPU of the loop: {took(book)}")
     if args.json:
         given = {"nights": nights, "series": series, "seed": seed, "detector": args.detector}
@@ -90,6 +92,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         "--asv", type=Path, help="a directory with results of asv, for noise of real benchmarks"
     )
+    parser.add_argument("--details", action="store_true", help="list what was wrong, one by one")
     parser.add_argument("--json", type=Path, help="where to write the figures")
     args = parser.parse_args()
     if args.detector in NAMES and args.peers is None:
@@ -210,6 +213,28 @@ def show(book: Book, figures: Mapping[str, Any]) -> None:
     print(
         f"\n{len(worse)} true changes for the worse{size}; {len(book.world.line.commits)} commits of the line"
     )
+
+
+def show_details(book: Book) -> None:
+    """Each false alarm, each step of 3 % or more that was not reported, and each culprit that is wrong."""
+    print()
+    for one in false_alarms(book):
+        print(f"night {one.night}: false: {one.track} after {one.after}, until {one.until}")
+    for event in book.world.events:
+        for number in event.tracks:
+            track = book.world.tracks[number]
+            if (
+                event.effect >= 0.03
+                and not track.is_automatic
+                and (event.number, number) not in book.reported
+            ):
+                print(f"night {event.night}: missed: {track} {event.effect:+.1%}, undone {event.undone}")
+    for asked in book.inquiries.values():
+        if (asked.culprit and not asked.is_right) or (asked.confirmed and not asked.changed):
+            truth = ", ".join(name[:10] for name in asked.truth) or "nothing"
+            print(
+                f"night {asked.night}: {asked.culprit[:10] or 'confirmed'}, and it was {truth}: {asked.track}"
+            )
 
 
 def took(book: Book) -> str:

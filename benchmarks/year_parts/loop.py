@@ -203,7 +203,8 @@ class Year:
 
     def _inquired(self, session: Session, suspected: Suspected, finding: Finding, runs: int) -> None:
         world = self._world
-        track = self._track(suspected.series.case, suspected.series.metric, session.machine)
+        key = suspected.series
+        track = self._tracks[key.case, key.metric, key.environment_class]
         good, bad = (self._sessions[place.session] for place in (suspected.good, suspected.bad))
         levels = [self._level(track, one) for one in (good, bad)]
         between = [
@@ -217,7 +218,7 @@ class Year:
         }
         truth |= {branch.commits[0] for branch in world.line.branches if bad.info.branch == branch.name}
         self._also[suspected.id] = suspected.also
-        culprit = _culprit(finding)
+        culprit = finding.culprit or {}
         self.book.inquiry(
             suspected.id,
             Inquiry(
@@ -226,8 +227,8 @@ class Year:
                 truth=frozenset(truth),
                 changed=levels[1] > levels[0] * 1.001,
                 runs=runs,
-                confirmed=finding.evidence.get("confirmed") is True,
-                culprit=str(culprit or ""),
+                confirmed=finding.stage in ("confirmed", "bisected"),
+                culprit=str(culprit.get("revision") or culprit.get("name") or ""),
             ),
         )
 
@@ -238,12 +239,8 @@ class Year:
 
     def _alarm(self, session: Session, finding: Finding) -> None:
         """Write down that a person was told of something worse."""
-        ends = [finding.evidence[name]["session"] for name in ("last_good", "first_bad")]
-        good, bad = (self._sessions[name] for name in ends)
-        machine = finding.evidence.get("environment_class")
-        track = self._track(
-            finding.case, finding.metric, session.machine if machine is None else MACHINES.index(machine)
-        )
+        good, bad = (self._sessions[place.session] for place in (finding.last_good, finding.first_bad))
+        track = self._tracks[finding.case, finding.metric, finding.environment_class]
         also = [
             self._tracks[key.case, key.metric, key.environment_class]
             for key in self._also.get(finding.id, ())
@@ -254,15 +251,12 @@ class Year:
             track=track,
             after=good.night,
             until=bad.night,
-            kind=getattr(finding, "kind", "step"),
+            kind=finding.kind,
             is_from_branch=good.is_branch or bad.is_branch,
         )
         new = self.book.alarm(alarm, also)
         if new is not None:
             self._due.append((session.night + PATIENCE, finding.id, new.event is not None))
-
-    def _track(self, case: str, metric: str, machine: int) -> Track:
-        return self._tracks[case, metric, MACHINES[machine]]
 
     def _look(self, night: int) -> None:
         """A person says what was reported some nights ago: known now, or not true."""
@@ -287,14 +281,6 @@ class Year:
         began = time.process_time()
         yield
         self.book.seconds[what] += time.process_time() - began
-
-
-def _culprit(finding: Finding) -> str | None:
-    """The name of the commit or version that a finding blames, if it does."""
-    found = getattr(finding, "culprit", None) or finding.evidence.get("culprit")
-    if isinstance(found, Mapping):
-        return found.get("revision") or found.get("name")
-    return found
 
 
 def _environment(machine: int, versions: Mapping[str, int]) -> dict[str, Any]:

@@ -55,6 +55,9 @@ class Track:
     factors: Floats
     is_automatic: bool = False
 
+    def __str__(self) -> str:
+        return f"{self.metric} of {self.case} on {MACHINES[self.machine]} ({self.family})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-NIGHTS, SERIES, STEP = 36, 14, 20
+NIGHTS, SERIES, STEP = 32, 12, 20
 
 
 @pytest.fixture(scope="module")
