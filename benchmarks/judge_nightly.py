@@ -55,7 +55,9 @@ def new_alarms(looks: list[tuple[ChangePoint, ...]], threshold: float) -> list[t
 
 
 def print_alarms(seed: int, count: int, threshold: float) -> None:
-    print(f"\nfalse alarms per 100,000 series-nights, {count} series, nights {FIRST} to {LAST}; at night <= 30 in ()")
+    print(
+        f"\nfalse alarms per 100,000 series-nights, {count} series, nights {FIRST} to {LAST}; at night <= 30 in ()"
+    )
     print(f"{'':12}" + "".join(f"{f'p < {each:.0e}':>16}" for each in THRESHOLDS))
     for name, family in FAMILIES.items():
         rng = np.random.default_rng([seed, 1])
@@ -69,7 +71,9 @@ def print_alarms(seed: int, count: int, threshold: float) -> None:
                 found = new_alarms(looks, each)
                 early = sum(FIRST + number <= 30 for number, _ in found)
                 totals[each] = totals[each][0] + len(found), totals[each][1] + early
-        cells = [f"{1e5 * total / nights:.1f} ({1e5 * early / nights:.1f})" for total, early in totals.values()]
+        cells = [
+            f"{1e5 * total / nights:.1f} ({1e5 * early / nights:.1f})" for total, early in totals.values()
+        ]
         print(f"{name:12}" + "".join(f"{cell:>16}" for cell in cells), flush=True)
 
 
@@ -82,7 +86,9 @@ def stepped(family: Family, rng: np.random.Generator, size: float) -> tuple[Floa
 
 
 def print_delays(seed: int, count: int, threshold: float) -> None:
-    print(f"\nsteps at night {STEP_AT}, p < {threshold:.0e}, {count} series: seen within 7, 14 nights | stays")
+    print(
+        f"\nsteps at night {STEP_AT}, p < {threshold:.0e}, {count} series: seen within 7, 14 nights | stays"
+    )
     print(f"{'':12}" + "".join(f"{size:>22.0%}" for size in SIZES))
     for name, family in FAMILIES.items():
         cells = []
@@ -132,7 +138,9 @@ def print_places(seed: int, count: int, threshold: float) -> None:
                     inside += best.first <= place <= best.last
                     widths.append(best.last - best.first + 1)
             share = inside / max(len(widths), 1)
-            cells.append(f"{share:.3f} {np.median(widths or [0]):.0f} {np.mean(widths or [0]):.1f} of {len(widths)}")
+            cells.append(
+                f"{share:.3f} {np.median(widths or [0]):.0f} {np.mean(widths or [0]):.1f} of {len(widths)}"
+            )
         print(f"{name:12}" + "".join(f"{cell:>24}" for cell in cells), flush=True)
 
 

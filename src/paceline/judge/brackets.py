@@ -19,7 +19,7 @@ _OFFSETS = np.arange(-_REACH, _REACH)
 def brackets(
     series: Floats, edges: Sequence[int], levels: Sequence[float], variance: float, correlation: float
 ) -> list[tuple[int, int, int]]:
-    """For each step the first and the last place that it may have, and the likeliest between them.
+    """For each step the first and the last place that it may have, and between them its own, or else the likeliest.
 
     Each point is expected at its level, and as far from it as its neighbour before lets expect; `variance` is that of
     what is left then. A step is looked for in the nearer halves of both its segments.
@@ -48,10 +48,10 @@ def brackets(
     first = (chance > _MISSED / 2).argmax(axis=1)
     last = (chance >= 1 - _MISSED / 2).argmax(axis=1)
     found = []
-    for number in range(len(best)):
+    for number, step in enumerate(edges[1:-1]):
+        begin, likeliest, end = (int(points[number, place[number]]) for place in (first, best, last))
         lower, upper = edges[number] + SHORTEST_SEGMENT, edges[number + 2] - SHORTEST_SEGMENT
-        begin, index, end = (int(points[number, place[number]]) for place in (first, best, last))
-        index = min(max(index, lower), upper)
+        index = step if begin <= step <= end else min(max(likeliest, lower), upper)
         found.append((min(begin, index), index, max(end, index)))
     return found
 

@@ -204,14 +204,18 @@ def _judged(values: Floats, days: Integers | None, begin: int, end: int) -> Wind
         return Window(shifts=[], drift=drift, unrest=unrest)
     edges = steps.edges
     effects = [
-        math.expm1(min(calm.scale * jump, _LARGEST_EXPONENT)) if ratios else _relative(series[a:b], series[b:c])
+        math.expm1(min(calm.scale * jump, _LARGEST_EXPONENT))
+        if ratios
+        else _relative(series[a:b], series[b:c])
         for a, b, c, jump in zip(edges, edges[1:], edges[2:], steps.jumps, strict=False)
     ]
     places = steps.places(calm.with_spikes)
     return Window(
         shifts=[
             Shift(index=begin + index, effect=effect, score=score, first=begin + first, last=begin + last)
-            for (first, index, last), effect, score in zip(places, effects, steps.scores.values(), strict=True)
+            for (first, index, last), effect, score in zip(
+                places, effects, steps.scores.values(), strict=True
+            )
         ],
         drift=drift,
         unrest=unrest,

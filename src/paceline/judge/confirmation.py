@@ -93,7 +93,9 @@ def confirm(series: Floats, find: Callable[[Floats], list[int]], threshold: floa
     return replace(lasting, moves=steps.shifts.levels(steps.edges) - steps.shifts.levels(lasting.edges))
 
 
-def _steps_of(shifts: LevelShifts, candidates: list[int], threshold: float, drift: Line | None = None) -> Steps:
+def _steps_of(
+    shifts: LevelShifts, candidates: list[int], threshold: float, drift: Line | None = None
+) -> Steps:
     scores = _held(shifts, candidates, shifts.length, threshold)
     return Steps(scores=scores, shifts=shifts, drift=drift)
 
@@ -128,7 +130,11 @@ def _against_the_trend(shifts: LevelShifts, edges: list[int]) -> list[int]:
     """The steps that a drift cannot explain, as most go the other way."""
     jumps = _jumps([shifts.mean(begin, end) for begin, end in itertools.pairwise(edges)])
     rising = sum(jump > 0 for jump in jumps) * 2 >= len(jumps)
-    return [0, *(step for step, jump in zip(edges[1:-1], jumps, strict=True) if (jump > 0) != rising), edges[-1]]
+    return [
+        0,
+        *(step for step, jump in zip(edges[1:-1], jumps, strict=True) if (jump > 0) != rising),
+        edges[-1],
+    ]
 
 
 def _on_a_line(

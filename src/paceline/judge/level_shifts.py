@@ -143,7 +143,9 @@ class LevelShifts:
             along, norm = float(within @ self.values), float(within @ within)
             # Most drifts are as old as the series.
             doubt = _LATER * self.noise(edges)[0] if begin else 0.0
-            lines.append((along**2 / norm - doubt, Line(begin=begin, slope=along / norm, values=along / norm * ramp)))
+            lines.append(
+                (along**2 / norm - doubt, Line(begin=begin, slope=along / norm, values=along / norm * ramp))
+            )
         return max(lines, key=lambda line: line[0])[1]
 
     def explained_by_line(self, line: Line, edges: Sequence[int]) -> float:
@@ -174,7 +176,9 @@ class LevelShifts:
 
     def looks_like_line(self, edges: Sequence[int], kept: Sequence[int]) -> bool:
         """Whether a drift beside the steps kept explains nearly as much as all; of one step it explains three quarters."""
-        total, left = (sum(self._scatter(*each)[0] for each in itertools.pairwise(of)) for of in (kept, edges))
+        total, left = (
+            sum(self._scatter(*each)[0] for each in itertools.pairwise(of)) for of in (kept, edges)
+        )
         time = _time_within(kept)
         return float(time @ self.values) ** 2 / float(time @ time) > _LIKE_A_LINE * (total - left)
 
