@@ -9,13 +9,10 @@ share of the nights after the first alarm at which the step is still there; "in 
 lie in first..last of what is found 14 nights after them, and the median number of places in it.
 """
 
-import argparse
 import math
 import secrets
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -64,7 +61,7 @@ def print_alarms(seed: int, count: int, threshold: float) -> None:
         totals = dict.fromkeys(THRESHOLDS, (0, 0))
         nights = 0
         for _ in range(count):
-            values, days = quiet(family, rng, LAST)
+            values, _ = quiet(family, rng, LAST)
             looks = [change_points(values[:length]) for length in range(FIRST, len(values) + 1)]
             nights += len(looks)
             for each in THRESHOLDS:
@@ -162,7 +159,7 @@ def main() -> int:
     args = parser.parse_args()
     seed = secrets.randbelow(2**31) if args.seed is None else args.seed
     print(f"seed {seed}")
-    for name in args.family and [one for one in FAMILIES if one not in args.family] or ():
+    for name in (args.family and [one for one in FAMILIES if one not in args.family]) or ():
         del FAMILIES[name]
     for part in args.only or parts:
         parts[part](seed, args.count, args.threshold)

@@ -12,7 +12,7 @@ derivation and measured error rates are in docs/statistics.md.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 
 import numpy as np
 

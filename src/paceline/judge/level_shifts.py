@@ -175,7 +175,7 @@ class LevelShifts:
         return explained > 9 * variance
 
     def looks_like_line(self, edges: Sequence[int], kept: Sequence[int]) -> bool:
-        """Whether a drift beside the steps kept explains nearly as much as all; of one step it explains three quarters."""
+        """Whether a drift beside the steps kept explains nearly as much as all; of one step it explains 3/4."""
         total, left = (
             sum(self._scatter(*each)[0] for each in itertools.pairwise(of)) for of in (kept, edges)
         )
