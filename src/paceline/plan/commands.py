@@ -22,6 +22,8 @@ SEARCH_PATH = "\x00search_path\x00"
 """Stands for the user's PATH, which may be another one when a session goes on."""
 DEFAULT_RESULTS_PATH = f"{RUN_DIR}/benchmark_results"
 
+_LONGEST_SCRIPT = 100_000
+
 Scripts = dict[tuple[str, tuple[str, ...]], str | None]
 """Where a plan found its scripts, by name and directories, so that each is looked up once."""
 
@@ -64,8 +66,23 @@ class Filling:
             args = [*args, *others] if others[:1] and others[0].startswith("-") else [*others]
         env = self._env()
         cwd = setting.repo_dir if work.cwd is None else self._directory(work.cwd, (*self.location, "cwd"))
+        if setting.repo_top and not self._names_revision((*program, *args), env, script):
+            program, args = map(self._in_revision, program), list(map(self._in_revision, args))
+            script, cwd = (path and self._in_revision(path) for path in (script, cwd))
         results_path = self._results_path(args, cwd) if takes_results_flag else DEFAULT_RESULTS_PATH
         return Command((*program, *args), env, cwd, results_path, script)
+
+    def _names_revision(self, argv: Sequence[str], env: Mapping[str, str], script: str | None) -> bool:
+        """Whether a command says by itself where the revision lies that it measures."""
+        directory = self.expansion.setting.repo_dir or ""
+        texts = (*argv, *(text for name, text in env.items() if name != "PACELINE_REPO"))
+        return any(directory in text for text in texts) or "PACELINE_REPO" in _read_start(script)
+
+    def _in_revision(self, word: str) -> str:
+        """A path of the user's own tree as the path of the same file in the revision that is measured."""
+        setting = self.expansion.setting
+        inside = f"{setting.repo_top}/"
+        return f"{setting.repo_dir}/{word.removeprefix(inside)}" if word.startswith(inside) else word
 
     def _text(self, text: str, location: Location) -> str:
         return self.expansion.expand(text, Scope(location, self.params, self.needs), self.notes)
@@ -170,6 +187,13 @@ class Filling:
 
     def _complain(self, key: str, message: str) -> None:
         self.notes.problems.append(self.expansion.loaded.problem((*self.location, key), message))
+
+
+def _read_start(script: str | None) -> str:
+    try:
+        return Path(script).read_text(errors="replace")[:_LONGEST_SCRIPT] if script else ""
+    except OSError:
+        return ""
 
 
 def _below(directory: str, path: str) -> str:

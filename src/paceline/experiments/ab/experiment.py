@@ -10,13 +10,14 @@ from statistics import median
 from typing import Any
 
 from paceline.errors import PacelineError, SessionError
+from paceline.experiments import trials
 from paceline.experiments.ab.arms import Arm
 from paceline.experiments.ab.blocks import level_of, look_blocks, order_of
 from paceline.experiments.ab.report import ABResult, ArmComparison, ArmInfo, Missing
 from paceline.experiments.ab.spec import ABSpec
 from paceline.experiments.ab.tally import Judged, Tally, Trial, trial_data
 from paceline.experiments.journal import Journal
-from paceline.experiments.trials import plan_trial, run_trial
+from paceline.experiments.trials import plan_trial
 from paceline.judge.comparison import LEVEL
 from paceline.model import Plan, one_spelling
 from paceline.numbers import duration
@@ -171,7 +172,7 @@ class Experiment:
         if cases is not None and cases != frozenset(self._trials[0].cases):
             setting = replace(setting, only=tuple(sorted(cases)), exclude=())
         started = time.monotonic()
-        records = run_trial(setting, counted + self._schedule.warmup + 1)
+        records = trials.run_trial(setting, counted + self._schedule.warmup + 1)
         # A trial that ended before we were killed is only read now: its own time counts, not ours.
         ran_s = sum(record.timings_s.get("run", 0.0) for record in records)
         seconds = max(time.monotonic() - started, ran_s)

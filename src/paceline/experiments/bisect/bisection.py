@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.errors import BuildError, PacelineError, SelectionError
+from paceline.experiments import trials
 from paceline.experiments.bisect.report import (
     GOOD,
     BisectionResult,
@@ -23,7 +24,7 @@ from paceline.experiments.bisect.report import (
 from paceline.experiments.bisect.search import Limits, Run, Search
 from paceline.experiments.builds.build import Builder, Built, Candidate, diff_stat
 from paceline.experiments.journal import Journal, write_report
-from paceline.experiments.trials import TrialSetting, run_trial
+from paceline.experiments.trials import TrialSetting
 from paceline.model import Case, Record, Status, is_finite, one_spelling
 from paceline.plan import find_results_place
 from paceline.record.codec import digest, dump
@@ -163,7 +164,7 @@ def write_result(result: BisectionResult, out: Path) -> None:
 def run_case(case: Case, setting: TrialSetting, built: Built, number: int) -> Record:
     """One trial of one case alone, in what was built for it."""
     alone = replace(setting, only=(case.name,), jobs=1, venv=built.venv, worktree=built.worktree)
-    return next(record for record in run_trial(alone, number) if record.case.key == case.key)
+    return next(record for record in trials.run_trial(alone, number) if record.case.key == case.key)
 
 
 def measured_value(record: Record, metric: str) -> tuple[float | None, str]:
