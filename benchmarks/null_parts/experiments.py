@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from null_rates import Row
 
 from paceline.config.sections import Nightly
 from paceline.experiments import trials
@@ -128,7 +129,7 @@ def suite() -> Iterator[Path]:
 def bisect(draw: Draw, *, culprit: int, effect: float, directory: Path, count: int = 40) -> BisectionResult:
     """A whole search as `paceline bisect` makes it; the noise is 1 % and the effect in units of it."""
     steps = tuple(Candidate(ident=f"{number:04}", label=f"{number:04}") for number in range(count))
-    request = Request(configs=(directory / "suite.yaml",))
+    request = Request(configs=(directory.parent / "suite.yaml",))
     case = case_of(request, "work")
 
     def measure(setting: trials.TrialSetting, metric: str) -> float:
@@ -147,7 +148,7 @@ def bisect(draw: Draw, *, culprit: int, effect: float, directory: Path, count: i
         ),
         builder=Builder(cache_dir=directory / "cache", log=directory / "log"),
         limits=Limits(),
-        out=directory / "out",
+        out=directory,
     )
     with simulated(measure):
         return run_bisection(task, lambda *_: None)
@@ -223,3 +224,51 @@ def ab_differs(random: np.random.Generator, family: Family, directory: Path) -> 
     with simulated(lambda setting, metric: math.exp(0.02 * draw())):
         done = run_ab(ABRequest(path=directory / "ab.yaml", out=out, results_dir=directory))
     return any(one.verdict in ("better", "worse") for one in done.result.comparisons if not one.null)
+
+
+def ab_rows(seed: int, count: int) -> Iterator[Row]:
+    """A suite against itself: two metrics, 28 blocks, noise of 2 %."""
+    random = np.random.default_rng(seed)
+    with suite() as directory:
+        for name, family in FAMILIES.items():
+            hits = sum(ab_differs(random, family, directory) for _ in range(count))
+            yield Row("ab", f"the same in two arms, {name} noise: something differs", hits, count)
+
+
+def bisect_rows(seed: int, count: int) -> Iterator[Row]:
+    """Equal ends, and steps of two standard deviations over 40 commits."""
+    random = np.random.default_rng(seed)
+    for name, family in FAMILIES.items():
+        with suite() as directory:
+            found = [
+                bisect(family(random), culprit=99, effect=0.0, directory=directory / str(number))
+                for number in range(count)
+            ]
+        hits = sum(one.culprit is not None or one.ending == "reversed" for one in found)
+        yield Row("bisect", f"equal ends, {name} noise: said to differ", hits, count)
+    for name, family in FAMILIES.items():
+        right = []
+        with suite() as directory:
+            for number in range(count):
+                culprit = int(random.integers(40))
+                one = bisect(family(random), culprit=culprit, effect=2.0, directory=directory / str(number))
+                right += [one.culprit == culprit] if one.ending == "found" else []
+        yield Row(
+            "bisect", f"a step of 2 sd, {name} noise: right if named", sum(right), len(right), 0.95, True
+        )
+
+
+def nightly_rows(seed: int, count: int) -> Iterator[Row]:
+    """Nights that look worse, where no old state can be run again."""
+    random = np.random.default_rng(seed)
+    with suite() as directory:
+        for between, within in ((0.01, 0.005), (0.01, 0.01), (0.01, 0.02), (0.0, 0.01)):
+            machine = Machine(between=between, within=within)
+            hits = sum(is_confirmed(random, machine, directory) for _ in range(count))
+            noise = f"{between:.1%} between and {within:.1%} within nights"
+            yield Row("nightly", f"a suspected night without a change, {noise}: confirmed", hits, count)
+        machine = Machine(between=0.01, within=0.01, change=0.1)
+        hits = sum(is_confirmed(random, machine, directory) for _ in range(count))
+        yield Row(
+            "nightly", "a night 10 % slower, 1 % between and within nights: confirmed", hits, count, 0.9, True
+        )

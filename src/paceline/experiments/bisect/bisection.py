@@ -5,6 +5,7 @@ Candidates are built, cases run, and every run is in a journal before the next.
 
 import functools
 import math
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -93,7 +94,9 @@ def run_bisection(
             data = {"index": index, "value": run.value, "reason": run.reason, "took_s": round(run.took_s, 6)}
             _take(search, journal.append("run", **data, **facts))
             on_run(run, search, task.question.at(index))
-    result = replace(search.result(), origin=task.origin, notes=task.notes)
+        copies = dict.fromkeys(entry["script"] for entry in journal.of("run") if "script" in entry)
+    notes = (f"{name} lies in the repository: each revision ran its own copy" for name in copies)
+    result = replace(search.result(), origin=task.origin, notes=(*task.notes, *notes))
     culprit, repo = result.named, task.builder.repo
     if culprit is None or repo is None or culprit.kind != "commit":
         return result
@@ -132,6 +135,12 @@ def _measure(
     record = run_case(task.case, setting, built, number)
     metric = task.question.metric
     value, reason = measured_value(record, metric)
+    script, own = record.case.script, task.case.script
+    if script and own and script != own and built.worktree:
+        name = os.path.relpath(script, built.worktree.path)
+        facts["script"] = name
+        if not os.path.exists(script):  # noqa: PTH110
+            reason = f"it has no {name}; write {{repo_dir}} into the entry to measure it by your own copy"
     if value is not None:
         facts |= {"unit": record.metrics[metric].unit, "direction": record.metrics[metric].direction}
     return Run(index=index, value=value, reason=reason, took_s=time.monotonic() - began), facts

@@ -34,6 +34,7 @@ from paceline.finding import Finding, Stage
 from paceline.findings.commits import Repository
 from paceline.findings.suspects import commit_suspects, environment_suspects
 from paceline.history import Store
+from paceline.history.findings import write_findings
 from paceline.judge import Comparison
 from paceline.judge.comparison import LEVEL, student_quantile
 from paceline.judge.suspicion import spread
@@ -267,7 +268,12 @@ def _settled(
     if difference is not None:
         size = difference.ratio - 1
         finding = replace(finding, effect=size, low=difference.low - 1, high=difference.high - 1)
-    if stage is not None:
+    if stage == "not_reproduced" and suspected.finding is None:
+        refuted = replace(finding, id=suspected.refuted_id, verdict="inconclusive", stage=stage, stands=False)
+        with store.database.writing():
+            write_findings(store.database, [refuted])
+        finding = replace(finding, stage=stage)
+    elif stage is not None:
         kept = store.settle(finding, stage, culprit)
         finding = replace(finding, stage=kept.stage, culprit=kept.culprit)
     holds = followed.holds or (followed.holds is None and suspected.is_certain)
