@@ -97,22 +97,35 @@ def find_questions(
     `describe` words a suspect.
     """
     questions = {}
+    work = _Work(store)
     for one in findings:
         if one.verdict != "better" or one.effect is None:
             continue
-        old, new = (_work_at(store, one, place) for place in (one.last_good, one.first_bad))
+        old, new = (work.at(one, place) for place in (one.last_good, one.first_bad))
         direction: Direction = "higher" if one.effect > 0 else "lower"
         if is_beyond_belief(one.metric, 1 + one.effect, direction) or does_nothing(old, new):
             questions[one.id] = ask([*work_changes(old, new), *map(describe, one.suspects)])
     return questions
 
 
-def _work_at(store: Store, one: Finding, place: Place) -> dict[str, float]:
-    """The counts of work of the case that a finding is about, in the session of a place."""
-    if not place.session_id:
-        return {}
-    with store.database.reading():
-        keys = read_names(store.database).all_of(one.case)
-        statement = _METRICS.format(keys=", ".join("?" * len(keys)))
-        named = (bytes.fromhex(place.session_id), one.series.variant, one.series.version)
-        return _counts(store.database.rows(statement, (*named, *keys)))
+class _Work:
+    """The counts of work of cases in sessions; the metrics of a case that changed together are asked for once."""
+
+    def __init__(self, store: Store) -> None:
+        self._database = store.database
+        with self._database.reading():
+            self._names = read_names(self._database)
+        self._known: dict[tuple[str, ...], dict[str, float]] = {}
+
+    def at(self, one: Finding, place: Place) -> dict[str, float]:
+        """Those of the case that a finding is about, in the session of a place."""
+        if not place.session_id:
+            return {}
+        wanted = (place.session_id, *one.series[:3])
+        if wanted not in self._known:
+            keys = self._names.all_of(one.case)
+            statement = _METRICS.format(keys=", ".join("?" * len(keys)))
+            named = (bytes.fromhex(place.session_id), *one.series[1:3])
+            with self._database.reading():
+                self._known[wanted] = _counts(self._database.rows(statement, (*named, *keys)))
+        return self._known[wanted]

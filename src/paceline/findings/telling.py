@@ -10,6 +10,7 @@ from paceline.findings.branches import branch_findings
 from paceline.findings.order import Order, read_order
 from paceline.findings.segments import series_key
 from paceline.history import Store
+from paceline.history.findings import read_culprits
 from paceline.history.store.names import read_names
 from paceline.numbers import chance, count, interval
 
@@ -28,7 +29,8 @@ def tell(store: Store, findings: Iterable[Finding]) -> list[Finding]:
     suspect; a finding of the same incident shares it if it was one of its own suspects.
     """
     known = list(findings)
-    found = {one.incident: one.culprit for one in store.findings() if one.culprit and one.incident}
+    with store.database.reading():
+        found = read_culprits(store.database)
     questions = find_questions(store, known, suspect_text)
     return [_told(one, found.get(one.incident), questions.get(one.id, "")) for one in known]
 

@@ -51,6 +51,12 @@ def read_findings(
     ]
 
 
+def read_culprits(database: Database) -> dict[str, Mapping[str, Any]]:
+    """The culprit of each incident that has one."""
+    rows = database.rows("SELECT incident, culprit FROM finding WHERE culprit IS NOT NULL AND incident <> ''")
+    return {incident: load(culprit.encode()) for incident, culprit in rows}
+
+
 def find_finding(database: Database, wanted: str) -> Finding:
     """The finding of that id, or of the only id that begins so."""
     known = read_findings(database, withdrawn=True)
