@@ -10,8 +10,6 @@ import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from paceline.judge.brackets import brackets
 from paceline.judge.intervals import SHORTEST_SEGMENT, Floats
 from paceline.judge.level_shifts import LevelShifts, Line
