@@ -5,10 +5,10 @@ import math
 import statistics
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from paceline.finding import SeriesKey
 from paceline.findings.order import read_order
 from paceline.findings.segments import column_key
 from paceline.history import Store
-from paceline.history.findings import SeriesKey
 from paceline.judge import change_points
 from paceline.judge.comparison import Noise
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from paceline.errors import PacelineError
+from paceline.finding import SeriesKey
 from paceline.findings.belief import ask, does_nothing, record_changes, work_of
 from paceline.findings.between import read_noise
 from paceline.findings.sides import Measured, Side
 from paceline.findings.vanished import MEASURED, OTHER_MACHINES, CaseKey, Missing, case_key, find_missing
 from paceline.history import Store
-from paceline.history.findings import SeriesKey
 from paceline.judge.comparison import (
     FEWEST_SESSIONS,
     LEVEL,
