@@ -46,21 +46,16 @@ _MOST_MISSING = 20
 _FAIL_ABOVE = re.compile(r"(\d+(?:\.\d+)?) ?%")
 
 
-class _Share(click.ParamType):
+def _share(_: click.Context, __: click.Parameter, text: str) -> float:
     """A share such as 5%, or 0.05."""
-
-    name = "share"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        text = str(value)
-        found = _FAIL_ABOVE.fullmatch(text)
-        try:
-            share = float(found[1]) / 100 if found else float(text)
-        except ValueError:
-            share = -1.0
-        if not 0 <= share < 1:
-            self.fail(f"{text!r} is no share: write it like 5%", param, ctx)
-        return share
+    found = _FAIL_ABOVE.fullmatch(text)
+    try:
+        share = float(found[1]) / 100 if found else float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise click.BadParameter(f"{text!r} is no share: write it like 5%")
+    return share
 
 
 @click.command("compare", epilog=EPILOG)
@@ -72,7 +67,7 @@ class _Share(click.ParamType):
     "--fail-above",
     "margin",
     metavar="SHARE",
-    type=_Share(),
+    callback=_share,
     default="3%",
     show_default=True,
     help="A change smaller than this is none.",
@@ -165,10 +160,11 @@ def find_sides(
 
     def find(name: str) -> Path | None:
         try:
+            session: Path | str | None = None
             if name in (LAST, PREVIOUS):
                 session = stored_sessions(find_results_place(results_dir))[name == PREVIOUS]
-            else:
-                session = find_session(name, results_dir) if os.sep not in name else None
+            elif os.sep not in name:
+                session = find_session(name, results_dir)
         except IndexError:
             return None
         except PacelineError:

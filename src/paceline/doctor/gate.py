@@ -59,8 +59,8 @@ def _scaled(record: Record, by: float) -> tuple[Record, int]:
 
     def worse(one: Measurement) -> Measurement:
         factor = factors[one.direction or "lower"]
-        value = one.value * factor if is_finite(one.value) else one.value  # type: ignore[operator]
-        samples = tuple(sample * factor if is_finite(sample) else sample for sample in one.samples)  # type: ignore[operator]
+        value = one.value * factor if is_finite(one.value) else one.value
+        samples = tuple(sample * factor if is_finite(sample) else sample for sample in one.samples)
         return replace(one, value=value, samples=samples)
 
     judged = {

@@ -76,7 +76,11 @@ class Request:
     def selection(self) -> dict[str, list[str] | str]:
         """What was asked for of a suite's cases, as the session keeps it; empty if that is all of them."""
         shard = "/".join(map(str, self.shard or ()))
-        asked = {"only": list(self.only), "exclude": list(self.exclude), "shard": shard}
+        asked: dict[str, list[str] | str] = {
+            "only": list(self.only),
+            "exclude": list(self.exclude),
+            "shard": shard,
+        }
         return {name: value for name, value in asked.items() if value}
 
 
