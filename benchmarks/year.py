@@ -45,7 +45,7 @@ from year_parts.detectors import OWN, Find, Peer, in_our_place  # noqa: E402
 from year_parts.holdout import HOLD_OUT  # noqa: E402
 from year_parts.loop import Year  # noqa: E402
 from year_parts.noise import WANDERING, Family  # noqa: E402
-from year_parts.world import is_quiet_family, make_world  # noqa: E402
+from year_parts.world import LEARNING, is_quiet_family, make_world  # noqa: E402
 
 
 def main() -> int:
@@ -141,6 +141,7 @@ def summary(book: Book) -> dict[str, Any]:
         "false_alarms_after_reboots": sum(
             _is_after_reboot(book, one.track.machine, one.until) for one in wrong
         ),
+        "false_alarms_in_first_month": sum(one.night < LEARNING for one in wrong),
         "false_alarms_by_family": {
             family: (by_family[family], per_month(book, by_family[family], counts[family]))
             for family in sorted(counts)
@@ -176,6 +177,7 @@ ROWS: tuple[tuple[str, str, str], ...] = (
     ("  of own metrics only", "false_alarms_of_own_metrics_a_month", "<= 1"),
     ("  from branches", "false_alarms_from_branches", "0"),
     ("  within a week of a reboot", "false_alarms_after_reboots", ""),
+    ("  within the first 30 nights", "false_alarms_in_first_month", ""),
     ("true changes that were told a second time", "told_twice", ""),
     ("steps >= 5 % on 2 % noise, within 7 nights", "steps_5%_in_7_quiet", ">= 95 %"),
     ("steps >= 3 % on 2 % noise, within 14 nights", "steps_3%_in_14_quiet", ">= 80 %"),

@@ -26,6 +26,8 @@ from paceline.judge import ChangePoint, changes
 
 Find = Callable[[Floats], Sequence[int]]
 SCRIPT = Path(__file__).parent.parent / "peers" / "detectors.py"
+FEWEST = 10
+"""Values that another detector is asked about at least: asv takes any two that differ for a step."""
 _SURE = 1e-12
 
 
@@ -94,6 +96,8 @@ def _replacements(change_points: Callable[[Any], tuple[ChangePoint, ...]]) -> di
 
 def _described(values: Floats, find: Find) -> tuple[ChangePoint, ...]:
     """What was found, with its size and beyond doubt."""
+    if len(values) < FEWEST:
+        return ()
     edges = [0, *sorted(index for index in set(find(values)) if 0 < index < len(values)), len(values)]
     levels = [float(np.median(values[a:b])) for a, b in itertools.pairwise(edges)]
     known = {field.name for field in fields(ChangePoint)}
