@@ -43,24 +43,13 @@ def test_a_clear_step_is_between_two_neighbours() -> None:
 
 
 def test_an_unclear_step_has_a_wider_bracket_around_it() -> None:
-    hits = 0
+    hits = found = 0
     for seed in range(60):
-        values = noisy(60, (40, 1.08), seed=seed, noise=0.04)
-        found = (ChangePoint(index=index, effect=0.08, p_value=0.001),) if (index := _best(values)) else ()
-        for change in describe(judged(values, found)):
+        for change in describe(judged(noisy(60, (40, 1.08), seed=seed, noise=0.04))):
             assert change is not None
+            found += 1
             hits += change.last_good < 40 <= change.first_bad
-    assert hits >= 54, "the change lies in its bracket in about nine of ten cases"
-
-
-def _best(values: list[float]) -> int:
-    """The place of one step by least squares, as a detector would put it."""
-
-    def cost(split: int) -> float:
-        parts = values[:split], values[split:]
-        return sum(sum((x - sum(part) / len(part)) ** 2 for x in part) for part in parts)
-
-    return min(range(3, len(values) - 3), key=cost)
+    assert hits >= 0.93 * found > 0, "the change lies in its bracket in nineteen of twenty cases"
 
 
 def test_values_below_zero_rise_for_the_worse() -> None:

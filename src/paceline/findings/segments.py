@@ -25,10 +25,6 @@ SMALLEST_EFFECT = 0.005
 
 _COMPARED = 30
 """Points on each side of a change that tell how large it is: enough for a narrow interval, and recent."""
-_FARTHEST = 4
-"""How many points a change may be off its place."""
-_UNLIKELY = 2.0
-"""Places whose likelihood is this much (as a logarithm) below the best are left out: a set of about 95 %."""
 _RECENT = 20
 """Points that a level is taken from, if there are so many since the last change."""
 
@@ -142,12 +138,11 @@ def _describe(
     effect = math.copysign(judged.found[number].effect, 1 if rises else -1)
     before, after = values[max(begin, index - _COMPARED) : index], values[index : min(end, index + _COMPARED)]
     low, high = _interval(before, after, effect)
-    last_good, first_bad = _bracket(values, begin, index, end)
     is_worse = rises == (judged.direction == "lower")
     return Change(
         index=index,
-        last_good=last_good,
-        first_bad=first_bad,
+        last_good=judged.found[number].first - 1,
+        first_bad=judged.found[number].last,
         verdict="worse" if is_worse else "better",
         effect=effect,
         low=low,
@@ -171,41 +166,6 @@ def _undone_at(edges: list[int], levels: list[float], number: int) -> int | None
         if (levels[later] - new) / (old - new) >= 0.8:
             return edges[later]
     return None
-
-
-def _bracket(values: Sequence[float], begin: int, index: int, end: int) -> tuple[int, int]:
-    """The last point that is surely of the old level, and the first that is surely of the new one."""
-    scale = (
-        [math.log(value) for value in values[begin:end]] if min(values[begin:end]) > 0 else values[begin:end]
-    )
-    split = index - begin
-    old, new = statistics.median(scale[:split]), statistics.median(scale[split:])
-    noise = _noise([value - old for value in scale[:split]] + [value - new for value in scale[split:]])
-    if not (noise**2) or old == new:
-        return index - 1, index
-    # How much likelier each point is under the level it has than under the other; clipped, since spikes prove nothing.
-    most = 3 * abs(new - old) ** 2 / (2 * noise**2)
-    gains = [
-        min(max(((value - new) ** 2 - (value - old) ** 2) / (2 * noise**2), -most), most) for value in scale
-    ]
-    earlier = _reach(gains[max(split - _FARTHEST, 1) : split][::-1])
-    later = _reach([-gain for gain in gains[split : min(split + _FARTHEST, end - begin - 1)]])
-    return index - 1 - earlier, index + later
-
-
-def _reach(losses: Sequence[float]) -> int:
-    """How far the place may be moved, point by point, before that is too unlikely."""
-    total, farthest = 0.0, 0
-    for steps, loss in enumerate(losses, start=1):
-        total += loss
-        if total < _UNLIKELY:
-            farthest = steps
-    return farthest
-
-
-def _noise(residuals: list[float]) -> float:
-    """Their standard deviation, by the median: spikes do not count."""
-    return 1.4826 * statistics.median(map(abs, residuals))
 
 
 def read_baselines(store: Store, wanted: Mapping[str, Iterable[str]], *, but: str) -> Baselines:

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from paceline.judge.bisection import Bisection as Bisection
+    from paceline.judge.changes import Analysis as Analysis
     from paceline.judge.changes import ChangePoint as ChangePoint
     from paceline.judge.changes import Detector as Detector
+    from paceline.judge.changes import Drift as Drift
+    from paceline.judge.changes import analyse as analyse
     from paceline.judge.changes import change_points as change_points
     from paceline.judge.changes import change_points_of_many as change_points_of_many
     from paceline.judge.comparison import Comparison as Comparison
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
 
 # Looked up when first used: `requirements` is needed by every session, numpy only by the statistics.
 _HOME = {
+    "Analysis": "changes",
+    "analyse": "changes",
     "Bisection": "bisection",
     "ChangePoint": "changes",
     "change_points": "changes",
@@ -28,6 +33,7 @@ _HOME = {
     "compare": "comparison",
     "Control": "discoveries",
     "Detector": "changes",
+    "Drift": "changes",
     "change_points_of_many": "changes",
     "select_discoveries": "discoveries",
     "Suspicion": "suspicion",

@@ -8,12 +8,15 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from paceline.judge.brackets import brackets
 from paceline.judge.intervals import SHORTEST_SEGMENT, Floats
-from paceline.judge.level_shifts import LevelShifts
+from paceline.judge.level_shifts import LevelShifts, Line
+from paceline.judge.wandering import Wandering, mixed
 
 _SAME_CORRELATION = 0.03
 _MOST_MOVES = 3
@@ -21,8 +24,9 @@ _TINY = 1e-12
 _CHOSEN = 6.0  # Squared errors that a step at the best of many places explains by chance.
 # An excursion that comes back has two ends that were searched for: some 30 lengths for each place.
 _EXCURSION = 2 * math.log(30)
-# Excursions of at most so many points are states of the machine if there are so many, and one in every so many points.
-_SOON, _OFTEN, _APART = 16, 3, 80
+# A level that changes more often than this, and than once in so many points, does so by itself.
+_OFTEN, _APART = 4, 60
+_SHORTEST_DRIFT = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,54 +35,116 @@ class Steps:
 
     scores: dict[int, float]
     shifts: LevelShifts
-    drifts: bool = False
+    drift: Line | None = None
+    moves: Floats | None = None
+    """How the level moves by itself besides, if it does so all the time."""
 
     @property
     def edges(self) -> list[int]:
         return [0, *self.scores, self.shifts.length]
 
     @property
+    def levels(self) -> list[float]:
+        return [self.shifts.mean(begin, end) for begin, end in itertools.pairwise(self.edges)]
+
+    @property
     def jumps(self) -> list[float]:
         """By how much the level changes at each step."""
-        return _jumps([self.shifts.mean(begin, end) for begin, end in itertools.pairwise(self.edges)])
+        return _jumps(self.levels)
+
+    def places(self, with_spikes: Floats) -> list[tuple[int, int, int]]:
+        """For each step the first and the last place that it may have, and the likeliest between them."""
+        if self.drift is not None:
+            with_spikes = with_spikes - self.drift.values
+        return brackets(with_spikes, self.edges, self.levels, *self.shifts.noise(self.edges))
+
+    @property
+    def drift_score(self) -> float:
+        """How sure the drift is."""
+        assert self.drift is not None
+        return _slow_score(self.shifts, self.edges, self.shifts.explained_by_line(self.drift, self.edges))
 
     def cost(self, threshold: float) -> float:
         """Twice the logarithm of how unlikely the series is, and for each step and the drift what it must be worth."""
         variance, _ = self.shifts.noise(self.edges)
         fit = self.shifts.length * math.log(max(variance, _TINY**2))
-        return fit + threshold**2 * (len(self.scores) + self.drifts)
+        return fit + threshold**2 * (len(self.scores) + (self.drift is not None))
 
 
 def confirm(series: Floats, find: Callable[[Floats], list[int]], threshold: float) -> Steps:
     """The steps among those that `find` proposes that reach the threshold; the series is in units of its noise."""
-    steps = _steps_of(series, find, threshold)
-    if not steps.scores:
+    shifts = LevelShifts(series)
+    candidates = find(series)
+    if not candidates:
+        return Steps(scores={}, shifts=shifts)
+    steps = _steps_of(shifts, candidates, threshold)
+    if shifts.length >= _SHORTEST_DRIFT:
+        edges = [0, *(steps.scores or candidates), shifts.length]
+        kept = _against_the_trend(shifts, edges)
+        starts = [kept] if shifts.looks_like_line(edges, kept) else []
+        if shifts.still_drifts(edges):
+            starts.append(edges)
+        drifting = [_on_a_line(shifts, each, find, threshold) for each in starts]
+        steps = min([steps, *drifting], key=lambda each: each.cost(threshold))
+    steps = replace(steps, scores=_abrupt(steps, threshold))
+    if len(steps.scores) <= max(_OFTEN, shifts.length / _APART):
         return steps
-    starts = [[0, len(series)]] if steps.shifts.looks_like_line(steps.edges) else []
-    if steps.shifts.still_drifts(steps.edges):
-        starts.append(steps.edges)
-    drifting = [_on_a_line(series, edges, find, threshold) for edges in starts]
-    steps = min([steps, *drifting], key=lambda each: each.cost(threshold))
-    return Steps(scores=_abrupt(steps, threshold), shifts=steps.shifts, drifts=steps.drifts)
+    lasting = replace(steps, scores=_lasting(steps.shifts, list(steps.scores), threshold))
+    return replace(lasting, moves=steps.shifts.levels(steps.edges) - steps.shifts.levels(lasting.edges))
 
 
 def _steps_of(
-    series: Floats, find: Callable[[Floats], list[int]], threshold: float, *, drifts: bool = False
+    shifts: LevelShifts, candidates: list[int], threshold: float, drift: Line | None = None
 ) -> Steps:
-    candidates = find(series)
-    shifts = LevelShifts(series)
-    scores = _held(shifts, candidates, len(series), threshold)
-    return Steps(scores=scores, shifts=shifts, drifts=drifts)
+    scores = _held(shifts, candidates, shifts.length, threshold)
+    return Steps(scores=scores, shifts=shifts, drift=drift)
+
+
+def _lasting(shifts: LevelShifts, steps: list[int], threshold: float) -> dict[int, float]:
+    """The steps that reach the threshold if all others are noise, the largest first."""
+    lasting: dict[int, float] = {}
+    while steps:
+        edges = [0, *sorted(lasting), shifts.length]
+        largest = max(steps, key=lambda step: shifts.explained(edges, step))
+        with_it = [0, *sorted([*lasting, largest]), shifts.length]
+        score = _slow_score(shifts, with_it, shifts.explained(edges, largest))
+        if score < threshold:
+            break
+        lasting[largest] = score
+        steps = [step for step in steps if abs(step - largest) >= SHORTEST_SEGMENT]
+    return dict(sorted(lasting.items()))
+
+
+def _slow_score(shifts: LevelShifts, edges: list[int], explained: float) -> float:
+    """The score of what explains so much and is slow beside the moves of the noise between these edges."""
+    variance, correlation = shifts.noise(edges)
+    freedom = max(shifts.length - len(edges), 2)
+    wandering = Wandering(shifts.rest(edges).values, freedom)
+    own = explained * (1 - correlation) ** 2 / max(variance, _TINY)
+    weights, others = wandering.weights(correlation), wandering.squared_slow_scores(explained)
+    squared = mixed(_squared_normal(own, freedom), weights, _squared_normal(others, freedom))
+    return math.sqrt(max(squared, 0.0))
+
+
+def _against_the_trend(shifts: LevelShifts, edges: list[int]) -> list[int]:
+    """The steps that a drift cannot explain, as most go the other way."""
+    jumps = _jumps([shifts.mean(begin, end) for begin, end in itertools.pairwise(edges)])
+    rising = sum(jump > 0 for jump in jumps) * 2 >= len(jumps)
+    return [
+        0,
+        *(step for step, jump in zip(edges[1:-1], jumps, strict=True) if (jump > 0) != rising),
+        edges[-1],
+    ]
 
 
 def _on_a_line(
-    series: Floats, edges: list[int], find: Callable[[Floats], list[int]], threshold: float
+    whole: LevelShifts, edges: list[int], find: Callable[[Floats], list[int]], threshold: float
 ) -> Steps:
     """The steps that are left beside the drift between these; it is fitted again once they are known."""
-    whole = LevelShifts(series)
     for _ in range(2):
-        flat = series - whole.slope(edges) * np.arange(len(series))
-        steps = _steps_of(flat, find, threshold, drifts=True)
+        line = whole.line(edges)
+        flat = whole.values - line.values
+        steps = _steps_of(LevelShifts(flat), find(flat), threshold, line)
         edges = steps.edges
         if not steps.scores:
             break
@@ -87,7 +153,7 @@ def _on_a_line(
 
 def _held(shifts: LevelShifts, steps: list[int], length: int, threshold: float) -> dict[int, float]:
     """Steps that hold against the noise between the others, with their scores."""
-    used, moves, restless = -1.0, 0, False
+    used, moves = -1.0, 0
     fits: dict[tuple[int, int], tuple[int, float]] = {}
     while steps:
         edges = [0, *steps, length]
@@ -104,10 +170,7 @@ def _held(shifts: LevelShifts, steps: list[int], length: int, threshold: float) 
             if moved != steps and moves < _MOST_MOVES and _apart(moved):
                 steps, moves = moved, moves + 1
                 continue
-            passing = _passing(shifts, edges)
-            restless = restless or len(passing) >= max(_OFTEN, length / _APART)
-            unrest = _unrest(shifts, edges, passing, variance, used) if restless else 1.0
-            scores = _scores(shifts, edges, explained, variance, used, unrest)
+            scores = _scores(shifts, edges, explained, variance, used)
             weak = _weakest(scores, threshold)
             if not weak:
                 return dict(zip(steps, scores, strict=True))
@@ -129,49 +192,35 @@ def _apart(steps: list[int]) -> bool:
     return all(right - left >= SHORTEST_SEGMENT for left, right in itertools.pairwise(steps))
 
 
-def _passing(shifts: LevelShifts, edges: list[int]) -> list[tuple[int, int]]:
-    """Begin and end of the excursions that are soon over."""
-    jumps = _jumps([shifts.mean(begin, end) for begin, end in itertools.pairwise(edges)])
-    inner = zip(itertools.pairwise(edges[1:-1]), itertools.pairwise(jumps), strict=True)
-    return [
-        (begin, end) for (begin, end), (there, back) in inner if end - begin <= _SOON and _undoes(there, back)
-    ]
-
-
-def _unrest(
-    shifts: LevelShifts,
-    edges: list[int],
-    passing: list[tuple[int, int]],
-    variance: float,
-    correlation: float,
-) -> float:
-    """How much more sums of many points vary if the states that come and go are noise like the rest; at least 1."""
-    lasting = sorted({*edges}.difference(*passing))
-    of_all, correlation_of_all = shifts.noise(lasting)
-    of_all *= shifts.rest(lasting).persistence(correlation_of_all)
-    grown = (of_all / (1 - correlation_of_all) ** 2) / (max(variance, _TINY) / (1 - correlation) ** 2)
-    return max(grown, 1.0)
-
-
 def _scores(
     shifts: LevelShifts,
     edges: list[int],
     explained: list[float],
     variance: float,
     correlation: float,
-    unrest: float,
 ) -> list[float]:
     rest = shifts.rest(edges)
-    skewness, variance = rest.skewness, variance * max(rest.persistence(correlation), unrest)
-    returns = _returns([shifts.mean(begin, end) for begin, end in itertools.pairwise(edges)])
+    levels = [shifts.mean(begin, end) for begin, end in itertools.pairwise(edges)]
+    returns, jumps = _returns(levels), _jumps(levels)
+    skewness, variance = rest.skewness, max(variance, _TINY)
+    freedom = max(shifts.length - len(levels) - 1, 1)
+    wandering = Wandering(rest.values, freedom)
+    weights = wandering.weights(correlation)
     scores = []
     for i, (begin, step, end) in enumerate(zip(edges, edges[1:], edges[2:], strict=False)):
-        upward = shifts.mean(step, end) > shifts.mean(begin, step)
-        lopsided = _lopsided(step - begin, end - step) * skewness * (1 if upward else -1)
-        noise = max(variance * rest.loudness(step), _TINY)
-        score = _as_if_normal(math.sqrt(explained[i] / noise), lopsided)
+        lopsided = _lopsided(step - begin, end - step) * skewness * math.copysign(1, jumps[i])
+        others = wandering.squared_scores(begin, step, end, jumps[i])
+        louder = rest.loudness(step)
+        own, others = explained[i] / variance / louder, others / louder
+        squared = mixed(_squared_normal(own, freedom), weights, _squared_normal(others, freedom))
+        score = _as_if_normal(math.sqrt(max(squared, 0.0)), lopsided)
         scores.append(math.sqrt(max(score**2 - _EXCURSION, 0.0)) if returns[i] else score)
     return scores
+
+
+def _squared_normal(squared: Any, freedom: int) -> Any:
+    """The squared normal score that is as unlikely as this of Student's t (Wallace's approximation)."""
+    return ((8 * freedom + 1) / (8 * freedom + 3)) ** 2 * freedom * np.log1p(squared / freedom)
 
 
 def _returns(levels: list[float]) -> list[bool]:

@@ -6,7 +6,9 @@ the series jumps counts for more than the slow swings on both sides.
 
 import itertools
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,19 +17,28 @@ from paceline.judge.intervals import LONGEST_SERIES, SHORTEST_SEGMENT, Floats, c
 _HIGHEST_CORRELATION = 0.9
 _CAUTION = 0.3  # Added to the estimated correlation, in units of its standard error: being too sure is worse.
 _LIKE_A_LINE = 0.8
+_LATER = 12.0  # Squared errors that a drift must explain more if it begins later than the series.
 _NEAR = 20
-_LONGEST_LAG = 5
 _TINY = 1e-12
 _ASCENDING = np.arange(LONGEST_SERIES, dtype=float)
 _DESCENDING = _ASCENDING[::-1].copy()
 _TRUSTED_ELSEWHERE = 10.0  # The noise of the whole series counts as much as this many points near a step.
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """A level that is flat up to `begin` and then rises by `slope` with every point."""
+
+    begin: int
+    slope: float
+    values: Floats
+
+
 class LevelShifts:
     """Cumulated sums of a series, from which every question about its segments is answered quickly."""
 
     def __init__(self, values: Floats) -> None:
-        self._values = values
+        self.values = values
         self.length = len(values)
         self._items: list[float] = values.tolist()
         self._sums: list[float] = cumulated(values).tolist()
@@ -66,13 +77,12 @@ class LevelShifts:
 
     def rest(self, edges: Sequence[int]) -> "Rest":
         """What is left of the series when the mean of each segment is taken out."""
-        means = [self.mean(begin, end) for begin, end in itertools.pairwise(edges)]
-        return Rest(self._values - np.repeat(means, _sizes(edges)), len(means))
+        return Rest(self.values - self.levels(edges))
 
     def whiten(self, correlation: float) -> None:
         """Take this correlation of neighbours for granted from now on."""
         innovations = np.zeros(self.length)
-        np.subtract(self._values[1:], correlation * self._values[:-1], out=innovations[1:])
+        np.subtract(self.values[1:], correlation * self.values[:-1], out=innovations[1:])
         sums = cumulated(innovations)
         self._correlation = correlation
         self._innovation_sums = sums
@@ -115,7 +125,7 @@ class LevelShifts:
     def against_line(self, begin: int, step: int, end: int, correlation: float) -> tuple[float, float]:
         """What a straight line explains of [begin, end) more than the step, and what the step adds to the line."""
         time = np.arange(begin, end, dtype=float)
-        rows = np.array([np.ones(end - begin), time, time >= step, self._values[begin:end]])
+        rows = np.array([np.ones(end - begin), time, time >= step, self.values[begin:end]])
         level, line, jump, values = _whitened(rows, correlation)
         line = line - level * (float(level @ line) / float(level @ level))
         jump = jump - level * (float(level @ jump) / float(level @ level))
@@ -124,53 +134,71 @@ class LevelShifts:
         jump = jump - line * (float(line @ jump) / float(line @ line))
         return by_line - by_step, float(jump @ values) ** 2 / max(float(jump @ jump), _TINY)
 
-    def slope(self, edges: Sequence[int]) -> float:
-        """The drift a point that all segments share."""
-        time = _time_within(edges)
-        return float(time @ self._values) / float(time @ time)
+    def line(self, edges: Sequence[int]) -> Line:
+        """The drift that all segments share, from where on it explains most."""
+        lines = []
+        for begin in range(0, self.length // 2 + 1, self.length // 4):
+            ramp = np.maximum(_ASCENDING[: self.length] - begin, 0.0)
+            within = ramp - _means(ramp, edges)
+            along, norm = float(within @ self.values), float(within @ within)
+            # Most drifts are as old as the series.
+            doubt = _LATER * self.noise(edges)[0] if begin else 0.0
+            lines.append(
+                (along**2 / norm - doubt, Line(begin=begin, slope=along / norm, values=along / norm * ramp))
+            )
+        return max(lines, key=lambda line: line[0])[1]
+
+    def explained_by_line(self, line: Line, edges: Sequence[int]) -> float:
+        """The sum of squares that a line explains within segments."""
+        within = line.values - _means(line.values, edges)
+        return float(within @ within)
+
+    def levels(self, edges: Sequence[int]) -> Floats:
+        """The mean of its segment for each point."""
+        return _means(self.values, edges)
+
+    def explained(self, edges: Sequence[int], step: int) -> float:
+        """What a step explains between these edges, correlation left aside."""
+        number = bisect_right(edges, step)
+        begin, end = edges[number - 1], edges[number]
+        if step == begin:
+            return 0.0
+        jump = self.mean(step, end) - self.mean(begin, step)
+        return jump * jump * (step - begin) * (end - step) / (end - begin)
 
     def still_drifts(self, edges: Sequence[int]) -> bool:
         """Whether the segments share a drift of more than three standard errors."""
         variance, correlation = self.noise(edges)
         time = _time_within(edges)
         # Of correlated values, each says less about the slope.
-        explained = float(time @ self._values) ** 2 / float(time @ time) * (1 - correlation) ** 2
+        explained = float(time @ self.values) ** 2 / float(time @ time) * (1 - correlation) ** 2
         return explained > 9 * variance
 
-    def looks_like_line(self, edges: Sequence[int]) -> bool:
-        """Whether a straight line explains nearly as much as the steps; of one step it explains three quarters."""
-        total, _ = self._scatter(0, self.length)
-        left = sum(self._scatter(begin, end)[0] for begin, end in itertools.pairwise(edges))
-        time = _time_within((0, self.length))
-        return float(time @ self._values) ** 2 / float(time @ time) > _LIKE_A_LINE * (total - left)
+    def looks_like_line(self, edges: Sequence[int], kept: Sequence[int]) -> bool:
+        """Whether a drift beside the steps kept explains nearly as much as all; of one step it explains 3/4."""
+        total, left = (
+            sum(self._scatter(*each)[0] for each in itertools.pairwise(of)) for of in (kept, edges)
+        )
+        time = _time_within(kept)
+        return float(time @ self.values) ** 2 / float(time @ time) > _LIKE_A_LINE * (total - left)
 
 
 class Rest:
     """The noise around the levels: whether it is lopsided, lasting, or larger in some places."""
 
-    def __init__(self, values: Floats, segments: int) -> None:
-        self._values = values
-        self._segments = segments
+    def __init__(self, values: Floats) -> None:
+        self.values = values
         self._squares = values * values
         self._variance = max(float(np.add.reduce(self._squares)) / len(values), _TINY)
         self._sums: list[float] = cumulated(self._squares).tolist()
 
     @property
     def skewness(self) -> float:
-        return float(self._squares @ self._values) / (len(self._values) * math.sqrt(self._variance) ** 3)
-
-    def persistence(self, correlation: float) -> float:
-        """How much more sums of several neighbours vary than follows from the correlation of two; 1 if by chance."""
-        length = len(self._values)
-        lags = range(1, min(_LONGEST_LAG, length // 10) + 1)
-        products = sum(float(self._values[lag:] @ self._values[:-lag]) for lag in lags)
-        seen = 1 + 2 * (products / self._variance + self._segments * len(lags)) / length
-        expected = 1 + 2 * sum(correlation**lag for lag in lags)
-        return seen / expected if seen > expected + math.sqrt(len(lags) / length) else 1.0
+        return float(self._squares @ self.values) / (len(self.values) * math.sqrt(self._variance) ** 3)
 
     def loudness(self, place: int) -> float:
         """How much more it varies near a place than elsewhere, at least 1."""
-        begin, end = max(place - _NEAR, 0), min(place + _NEAR, len(self._values))
+        begin, end = max(place - _NEAR, 0), min(place + _NEAR, len(self.values))
         near = (self._sums[end] - self._sums[begin]) / self._variance
         return max(1.0, (_TRUSTED_ELSEWHERE + near) / (_TRUSTED_ELSEWHERE + end - begin))
 
@@ -180,6 +208,11 @@ def _time_within(edges: Sequence[int]) -> Floats:
     middles = [(begin + end - 1) / 2 for begin, end in itertools.pairwise(edges)]
     time: Floats = _ASCENDING[: edges[-1]] - np.repeat(middles, _sizes(edges))
     return time
+
+
+def _means(values: Floats, edges: Sequence[int]) -> Floats:
+    sizes = _sizes(edges)
+    return np.repeat(np.add.reduceat(values, edges[:-1]) / sizes, sizes)
 
 
 def _sizes(edges: Sequence[int]) -> list[int]:

@@ -1,0 +1,106 @@
+"""A series without what says nothing of its level: spikes and the pattern of the week."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from paceline.judge.intervals import LONGEST_SERIES, Floats, Integers
+
+_WINDOW = 11
+_CLIP = (
+    3.0  # In robust standard deviations; half a percent less efficient than no clipping on gaussian noise.
+)
+_WEEK = 7
+_TINY = 1e-12
+_LARGEST_DIFFERENCE = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calm:
+    """A series around 0 in units of its robust standard deviation `scale`, with its spikes clipped, and as it was."""
+
+    values: Floats
+    with_spikes: Floats
+    scale: float
+
+
+def calmed(series: Floats, days: Integers | None) -> Calm:
+    """The series without spikes and weekdays; a scale of 0 if it never changes."""
+    clipped, scale = _clip(series)
+    if scale == 0:
+        return Calm(values=clipped, with_spikes=clipped, scale=scale)
+    middle = clipped[len(clipped) // 2]
+    clipped -= middle
+    clipped /= scale
+    with_spikes = series - middle
+    with_spikes /= scale  # May be infinite where there is no other noise than spikes.
+    pattern = _weekdays(clipped, days)
+    if pattern is None:
+        return Calm(values=clipped, with_spikes=with_spikes, scale=scale)
+    return Calm(values=clipped - pattern, with_spikes=with_spikes - pattern, scale=scale)
+
+
+def difference_variance(series: Floats, lag: int) -> float:
+    """The mean square of differences between points so far apart, those across a step cut."""
+    return _mean_square(series[lag:] - series[:-lag])
+
+
+def in_a_week(series: Floats, days: Integers | None) -> Floats:
+    """The differences between points a week apart: seven days, or seven points where days are not known."""
+    if days is None:
+        return series[_WEEK:] - series[:-_WEEK]
+    later = np.minimum(np.searchsorted(days, days + _WEEK), len(days) - 1)
+    (pairs,) = (days[later] == days + _WEEK).nonzero()
+    return series[later[pairs]] - series[pairs]
+
+
+def _mean_square(differences: Floats) -> float:
+    np.multiply(differences, differences, out=differences)
+    np.minimum(differences, _LARGEST_DIFFERENCE**2, out=differences)
+    return float(np.add.reduce(differences)) / len(differences)
+
+
+def _clip(series: Floats) -> tuple[Floats, float]:
+    """The series with spikes cut to the neighbourhood of its running median, and its robust standard deviation."""
+    length = len(series)
+    half = min(_WINDOW, length - 1 if length % 2 == 0 else length - 2) // 2
+    windows = series[_window_indices(half)[: length - 2 * half]]
+    windows.sort(axis=1)
+    # At both ends the last whole window speaks: what lasts for some points only may be a row of spikes.
+    medians = np.empty(length)
+    medians[half : length - half] = windows[:, half]
+    medians[:half], medians[length - half :] = windows[0, half], windows[-1, half]
+    distances = np.abs(series - medians)
+    distances.sort()
+    # 1.4826 for the median of a normal distribution, and 6 % for being close to a median of its own window.
+    scale = 1.57 * float(distances[length // 2]) or 2 * float(distances.mean())
+    if scale <= _TINY * max(1.0, float(np.abs(series).max())):
+        # A series without noise: its running medians, with a noise so small that every lasting step counts.
+        return medians, float(medians.max() - medians.min()) * 1e-6
+    reach = _CLIP * scale
+    return np.minimum(np.maximum(series, medians - reach), medians + reach), scale
+
+
+@cache
+def _window_indices(half: int) -> Integers:
+    """Every window of a series."""
+    return np.arange(LONGEST_SERIES)[:, None] + np.arange(2 * half + 1)[None, :]
+
+
+def _weekdays(series: Floats, days: Integers | None) -> Floats | None:
+    """The weekly pattern, if points a week apart are clearly more alike than neighbours."""
+    length = len(series)
+    if length < 5 * _WEEK:
+        return None
+    near = min(difference_variance(series, 1), difference_variance(series, 2))
+    a_week_apart = in_a_week(series, days)
+    if len(a_week_apart) < 4 * _WEEK or _mean_square(a_week_apart) > 0.75 * near:
+        return None
+    weekdays = (np.arange(length) if days is None else days) % _WEEK
+    sums = np.concatenate(([0.0], np.cumsum(series)))
+    rest = series[3 : length - 3] - (sums[_WEEK:] - sums[:-_WEEK]) / _WEEK
+    of_rest = weekdays[3 : length - 3]
+    pattern = np.array([np.median(rest[of_rest == day]) if day in of_rest else 0.0 for day in range(_WEEK)])
+    shifted: Floats = (pattern - pattern.mean())[weekdays]
+    return shifted
