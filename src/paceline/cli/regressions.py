@@ -83,7 +83,8 @@ def command(
     """List the lasting changes in the history, those for the better too; exit 1 if a worse one is new.
 
     Series are judged in the order of commits where a repository has known them, else in time; runs of other branches
-    than the default one are left out. Only metrics with a direction are judged, failed records and points before a reset are left out.
+    than the default one are left out. Only metrics with a direction are judged, failed records and points before a
+    reset are left out.
     """
     if as_json and markdown:
         raise click.UsageError("choose --json or --markdown")
@@ -162,6 +163,7 @@ def _table_lines(
         values = read_curve(store, one, order, window=_WINDOW).values
         names = (one.id, visible(case), visible(one.metric), one.word)
         size, chance = interval(one.effect, one.low, one.high), p_value(one.p_value)
+        size += " drift" if one.kind == "drift" else ""
         if one.kind == "stopped":
             size, chance = f"since {one.last_good.time[:10]}", ""
         rows.append((*names, size, chance, _standing(one), sparkline(values) if values else ""))

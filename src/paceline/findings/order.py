@@ -8,9 +8,9 @@ was measured on another branch says nothing about it.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from paceline.finding import Place
 from paceline.findings.commits import Repository
 from paceline.history import Store
-from paceline.history.findings import Place
 from paceline.history.places import (
     CommitPlace,
     read_branches,

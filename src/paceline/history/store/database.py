@@ -237,7 +237,9 @@ def raise_as_told(target: Target, error: BaseException) -> None:
     """Raise what the driver says of a lock, a disk or a server; return if it is none of these."""
     names = {cls.__name__ for cls in type(error).__mro__}
     text = (str(error).strip().splitlines() or [""])[0]
-    if isinstance(error, UnicodeDecodeError):  # Python could not read SQLite's own message, which quotes the file
+    if isinstance(
+        error, UnicodeDecodeError
+    ):  # Python could not read SQLite's own message, which quotes the file
         hint = _HINTS["malformed"]
         raise HistoryError(f"{target}: it holds words that are not text: {hint}") from error
     if isinstance(error, sqlite3.DatabaseError):
