@@ -13,10 +13,25 @@ REPEATS = 16
 Measure = Callable[[int], float]
 Draw = Callable[[np.random.Generator], float]
 
+
+class Correlated:
+    """Each value is half of the one before it, and as much of its own."""
+
+    def __init__(self) -> None:
+        self._last = 0.0
+
+    def __call__(self, random: np.random.Generator) -> float:
+        self._last = 0.5 * self._last + math.sqrt(0.75) * random.normal()
+        return self._last
+
+
 DRAWS: dict[str, Draw] = {
     "gaussian": lambda random: random.normal(),
     "spiky": lambda random: random.normal() + (random.random() < 0.05) * random.uniform(8, 25),
     "Student t3": lambda random: random.standard_t(3) / math.sqrt(3),
+    "skewed": lambda random: random.exponential(),
+    "two modes": lambda random: 0.55 * random.normal() + 1.67 * (random.random() < 0.5),
+    "correlated": Correlated(),
 }
 
 
@@ -39,16 +54,16 @@ def print_bisections(seed: int, count: int) -> dict[str, float]:
 
 def _print_search(kind: str, size: float, seed: int, count: int) -> float:
     random = np.random.default_rng(seed)
-    searches, right, classic_right = [], [], 0
+    searches, right, classic_right = [], [], 0  # Searches that name a culprit.
     for _ in range(count):
         culprit = int(random.integers(1, COMMITS))
         measure = _measure(random, DRAWS[kind], culprit, size)
         search = _search(COMMITS, measure)
         searches.append(search)
-        right.append(search.culprit == culprit)
+        right += [search.culprit == culprit] if search.culprit is not None else []
         classic_right += _classic(measure) == culprit
     runs = [search.runs for search in searches]
-    stated = np.mean([search.confidence for search in searches])
+    stated = np.mean([search.confidence for search in searches if search.culprit is not None])
     print(
         f"{kind:11} {size:4.1f} sd: right {np.mean(right):.1%} (says {stated:.1%}), {np.mean(runs):.1f} runs, "
         f"median {np.median(runs):.0f}; classic, {REPEATS} times each step: right {classic_right / count:.1%}, "
@@ -63,7 +78,7 @@ def _measure(random: np.random.Generator, draw: Draw, culprit: int, size: float)
 
 
 def _search(commits: int, measure: Measure) -> Bisection:
-    good, bad = ([measure(end) for _ in range(ENDS)] for end in (-1, commits - 1))
+    good, bad = zip(*[(measure(-1), measure(commits - 1)) for _ in range(ENDS)], strict=True)
     search = Bisection(commits, good=good, bad=bad)
     while not search.done and search.runs < MOST_RUNS:
         commit = search.next()

@@ -42,6 +42,9 @@ Part = Callable[[int, int], Iterator[Row]]
 PARTS = {
     "compare": "null_parts.comparing:rows",
     "evals": "null_parts.evals:rows",
+    "ab": "null_parts.experiments:ab_rows",
+    "bisect": "null_parts.experiments:bisect_rows",
+    "nightly": "null_parts.experiments:nightly_rows",
 }
 """Where the function of each part is; imported when it is asked for."""
 

@@ -85,6 +85,9 @@ def check(place: Workplace, answer: Answer, **variables: str) -> None:
         else:
             assert done.stdout.splitlines()[:3] == answer["lines"][:3]
         return
+    if answer["words"][:2] == ["evals", "compare"]:
+        check_effects(answer["json"], json.loads(done.stdout))
+        return
     assert done.returncode == answer["code"], done.stderr
     if "json" in answer:
         assert difference(answer["json"], json.loads(done.stdout)) == ""
@@ -112,6 +115,15 @@ def check_compared(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
         known = sure.get((one["case"], one["metric"]))
         if known and abs(known["ratio"] - 1) > 0.2:
             assert one["verdict"] == "worse" and math.isclose(one["ratio"], known["ratio"], rel_tol=0.02)
+
+
+def check_effects(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
+    """The same effects under the same names; how sure they are is told more carefully since then."""
+    doubtful = ("low", "high", "verdict")
+    for known, found in zip(old["comparisons"], new["comparisons"], strict=True):
+        kept = {name: value for name, value in known.items() if name not in doubtful}
+        assert difference(kept, {name: found[name] for name in kept}) == "" and known.keys() <= found.keys()
+    assert difference([old["pareto"], old["missing"]], [new["pareto"], new["missing"]]) == ""
 
 
 def said(lines: list[str]) -> list[list[str | float]]:

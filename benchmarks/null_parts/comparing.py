@@ -22,12 +22,14 @@ SAMPLES = 5
 ENVIRONMENT = {"id": "env", "class_id": "class", "hostname": "box", "packages": []}
 
 
-def command(*words: str) -> int:
-    """The exit code of the command, run in this process."""
+def command(*words: str) -> tuple[int, str]:
+    """The exit code and the output of the command, run in this process."""
     before, sys.argv = sys.argv, ["paceline", *words]
     try:
-        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-            return _invoke()
+        with redirect_stdout(io.TextIOWrapper(io.BytesIO())) as out, redirect_stderr(io.StringIO()):
+            code = _invoke()
+            out.flush()
+            return code, out.buffer.getvalue().decode()  # type: ignore[attr-defined]
     finally:
         sys.argv = before
 
@@ -77,7 +79,7 @@ def exit_code(
                 ident = uuid5(NAMESPACE_URL, str(number)).hex
                 session = SessionInfo(id=ident, name=f"night-{number}", started_at=_time(number))
                 store.add(session, ENVIRONMENT, night(random, number, changed, samples))
-        return command("compare", *words)
+        return command("compare", *words)[0]
 
 
 def rows(seed: int, count: int) -> Iterator[Row]:

@@ -278,7 +278,8 @@ class Case:
 class Setting:
     """What an experiment changes around a suite's cases; what is not given is as in any other session.
 
-    `path` goes in front of PATH. `args` are by the name of an entry, `params` by that of a parameter; arguments that
+    `path` goes in front of PATH. `repo_dir` holds a revision of the repository at `repo_top`, if that is given.
+    `args` are by the name of an entry, `params` by that of a parameter; arguments that
     begin with a flag follow the entry's own, others replace them. `details` are kept in every record.
     """
 
@@ -287,6 +288,7 @@ class Setting:
     path: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     repo_dir: str | None = None
+    repo_top: str | None = None
     args: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     params: Mapping[str, Scalar] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)

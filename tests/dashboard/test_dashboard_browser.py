@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from dashboard_browser import Watched, serious, watch
-from dashboard_site import NIGHTS, STEP, WOBBLE, build_site
+from dashboard_site import NIGHTS, STEP, WOBBLE, build_site, make_history
 from paceline.history import open_store
 from paceline.judge import compare
 from paceline.model import Status
@@ -258,3 +258,42 @@ def test_the_arms_of_an_experiment_stand_side_by_side(watched: Watched, tmp_path
     expect(page.locator("table.heat thead")).to_contain_text("null")
     expect(page.locator("table.heat tbody tr")).to_have_count(1)
     expect(page.locator("table.heat tbody td[class*='worse-']:not(.worse-0)")).to_have_count(1)
+
+
+CULPRIT = {
+    "kind": "commit",
+    "revision": "c" * 40,
+    "subject": "Sort twice",
+    "author": "Ann",
+    "probability": 0.97,
+}
+
+
+def test_a_culprit_stands_first_on_the_overview_and_on_its_case(watched: Watched, tmp_path: Path) -> None:
+    history = make_history(tmp_path / "benchmark.db")
+    with open_store(history) as store:
+        (found,) = [one for one in store.findings() if one.verdict == "worse"]
+        store.settle(found, "bisected", {**CULPRIT, "runs": 12})
+    build_site(history, tmp_path / "out")
+    address = f"{(tmp_path / 'out').as_uri()}/index.html"
+    for place, card in ((address, ".incident"), (f"{address}#/case/{SLOW}", ".finding")):
+        shown = watched.open(place).locator(card).first
+        expect(shown.locator(".culprit")).to_contain_text("Sort twice Ann · 97 % sure after 12 runs")
+        expect(shown).to_contain_text("new bisected")
+        expect(shown).not_to_contain_text("Suspects")
+
+
+def test_what_did_not_reproduce_is_no_open_regression(watched: Watched, tmp_path: Path) -> None:
+    history = make_history(tmp_path / "benchmark.db")
+    with open_store(history) as store:
+        (found,) = [one for one in store.findings() if one.verdict == "worse"]
+        store.settle(found, "not_reproduced")
+    build_site(history, tmp_path / "out")
+    address = f"{(tmp_path / 'out').as_uri()}/index.html"
+    page = watched.open(address)
+    expect(page.locator(".tile").first).to_contain_text("open regressions")
+    expect(page.locator(".tile").first).to_have_class("tile calm")
+    page.locator("summary", has_text="1 closed incident").click()
+    expect(page.locator(".incident")).to_contain_text("not reproduced")
+    assert "none" in (tmp_path / "out/badges/regressions.svg").read_text()
+    assert "did not reproduce" in (tmp_path / "out/feed.xml").read_text()

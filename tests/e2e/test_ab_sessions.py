@@ -360,3 +360,39 @@ def main(args, plugins=()):
         plugin.pytest_runtest_logreport(report)
     return 0
 '''
+
+
+def test_a_case_that_an_arm_lacks_fails_unless_that_is_allowed(ab_place: Workplace) -> None:
+    ab_place.write("less.yaml", "entries:\n  - {name: more, enabled: false}\n")
+    two = AB.replace("entries:\n", "entries:\n  - {name: more, script: bench.py}\n")
+    ab_place.write("ab.yaml", two.replace("new: {args: {work: --cost 1.2}}", "new: {config: [less.yaml]}"))
+    done = ab_place.run("ab", "ab.yaml", "--out", "out", "--json")
+    assert done.returncode == 1, done.stderr
+    result = json.loads(done.stdout)
+    assert [(one["case"], one["arm"]) for one in result["missing"]] == [("more", "new")]
+    assert {one["case"] for one in result["comparisons"]} == {"work"}
+    done = ab_place.run("ab", "ab.yaml", "--out", "out", "--allow-missing")
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (("runs: 15", "runs: 3"), "have no two blocks in common"),
+        (("script: bench.py", "command: 'false'"), "have no case in common that passed"),
+    ],
+)
+def test_nothing_compared_is_said_in_a_line_and_ends_with_2(
+    ab_place: Workplace, change: tuple[str, str], why: str
+) -> None:
+    ab_place.write("ab.yaml", AB.replace(*change).replace("new: {args: {work: --cost 1.2}}", "new: {}"))
+    done = ab_place.run("ab", "ab.yaml", "--quiet")
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert f"nothing was compared: old and new {why}" in done.stdout
+
+
+def test_a_selection_that_matches_nothing_is_a_mistake(ab_place: Workplace) -> None:
+    ab_place.write("ab.yaml", f"{AB}only: [nowhere]\n")
+    done = ab_place.run("ab", "ab.yaml")
+    assert (done.returncode, ledger(ab_place)) == (2, [])
+    assert "nowhere" in done.stderr

@@ -143,7 +143,8 @@ def test_odd_values_are_run_again_where_there_is_nothing_to_go_back_to(
     seconds.write_text("2.4")
     (finding,) = spend(demo, "slow").findings
     assert finding.verdict == "worse"
-    assert finding.message.startswith("Confirmed by 3 runs: +")
+    assert finding.message.startswith("Confirmed by 4 runs, held against 7 nights before: +")
+    assert "Weaker evidence" in finding.message
     assert finding.evidence["culprit"] is None
 
 

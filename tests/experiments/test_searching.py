@@ -48,14 +48,27 @@ def test_it_finds_the_culprit_and_says_how_much_it_cost() -> None:
 def test_the_ends_are_measured_in_turns_before_anything_else() -> None:
     search = go_on(Search(QUESTION, Limits()), noisy(13, 0.5), most=10)
     ends = [run.index for run in search.runs]
-    assert ends[:4] == [GOOD, COUNT - 1, COUNT - 1, GOOD]
-    assert ends.count(GOOD) == ends.count(COUNT - 1) == 5
+    assert ends[:8] == [GOOD, COUNT - 1, COUNT - 1, GOOD] * 2
+    assert GOOD not in ends[8:]
+
+
+def test_ends_that_are_alike_are_seldom_said_to_differ() -> None:
+    """In noise of two modes, which few values do not show: looks are few, and share what a single one may err."""
+    source = random.Random(11)
+    differ = 0
+    for _ in range(120):
+        search = Search(QUESTION, Limits())
+        while search.next() in (GOOD, COUNT - 1) and search.guess is None:
+            value = 1 + 0.01 * source.gauss(0, 0.55) + 0.0167 * (source.random() < 0.5)
+            search.add(Run(index=search.next() or 0, value=value))
+        differ += search.guess is not None or search.result().ending == "reversed"
+    assert differ <= 6
 
 
 def test_a_regression_that_is_not_there_is_said_to_be_none() -> None:
     result = go_on(Search(QUESTION, Limits()), noisy(99, 0.0, seed=3)).result()
     assert (result.ending, result.culprit, result.exit_code) == ("not_reproduced", None, 1)
-    assert result.runs == 22
+    assert result.runs == 30
     assert "Does not reproduce" in result.message and "would have been seen" in result.message
 
 
@@ -105,7 +118,7 @@ def test_it_gives_up_when_its_runs_or_its_time_are_spent(limits: Limits) -> None
 def test_a_single_candidate_needs_the_ends_only() -> None:
     question = replace(QUESTION, candidates=QUESTION.candidates[:1])
     result = go_on(Search(question, Limits()), noisy(0, 0.5)).result()
-    assert (result.ending, result.culprit, result.runs) == ("found", 0, 10)
+    assert (result.ending, result.culprit, result.runs) == ("found", 0, 8)
 
 
 @given(cut=st.integers(0, 40), seed=st.integers(0, 50))

@@ -226,7 +226,7 @@ export function Standing({ finding }: { finding: Finding }) {
   const stage = finding.stage ?? 'suspected';
   return (
     <>
-      {!(state === 'new' && stage === 'not_reproduced') && <span class={`state ${state}`}>{words(state)}</span>}
+      {!(state === 'new' && stage === 'not_reproduced') && <span class={`state ${state}`}>{words(state)}</span>}{' '}
       {stage !== 'suspected' && <span class="state stage">{words(stage)}</span>}
     </>
   );

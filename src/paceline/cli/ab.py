@@ -76,13 +76,14 @@ def _parse_time(ctx: click.Context, param: click.Parameter, value: str | None) -
 )
 @click.option("--seed", metavar="N", type=click.IntRange(min=0), help="Decides the order of the runs.")
 @click.option("--db", metavar="URL", help="Also record all runs in this history.")
+@click.option("--allow-missing", is_flag=True, help="Cases that not all arms have do not fail.")
 @click.option("--quiet", "-q", is_flag=True, help="Print the result only.")
 def command(*, dry_run: bool, as_json: bool, quiet: bool, **options: Any) -> int:
     """Run a suite in two or more settings (arms), in randomised blocks, until every metric is decided.
 
     An arm is a set of packages, a git revision, environment variables, arguments, parameters or configuration
-    files. Exit code 0: nothing got worse; 1: something did, or could not be compared; 2: a mistake in the file;
-    130: interrupted.
+    files. Exit code 0: nothing got worse; 1: something did, a case fails that passes in the first arm, or is missing
+    in an arm; 2: nothing was compared, or a mistake in the file; 130: interrupted.
     """
     from paceline.experiments.ab.ab_test import ABRequest, run_ab
     from paceline.experiments.ab.report import result_json, terminal_lines
@@ -105,6 +106,8 @@ def command(*, dry_run: bool, as_json: bool, quiet: bool, **options: Any) -> int
         done = run_ab(request, say)
     if as_json:
         output.write_encoded(dump(result_json(done.result), redactor=done.redactor) + b"\n")
+        if done.result.why_nothing and done.result.exit_code == 2:
+            click.echo(done.redactor.text(done.result.why_nothing), err=True)
     else:
         lines = [*terminal_lines(done.result), str(done.directory / "ab.html")]
         output.write(done.redactor.text("\n".join(lines)) + "\n")

@@ -117,7 +117,7 @@ def command(
 
     metric = matcher(metrics).fullmatch if metrics else None
     with ExitStack() as stack:
-        sides, store = _sides(stack, db, repo, results_dir)
+        sides, store = find_sides(stack, db, repo, results_dir)
         case = matcher(sides.case_patterns(cases)).fullmatch if cases else None
         found = compare_sides(
             sides.find(baseline or PREVIOUS),
@@ -155,9 +155,10 @@ def _why_nothing(found: "Outcome", cases: tuple[str, ...], metrics: tuple[str, .
     return f"nothing was compared: {why}"
 
 
-def _sides(
+def find_sides(
     stack: ExitStack, db: str | None, repo: Path | None, results_dir: Path | str | None
 ) -> "tuple[Sides, Store | None]":
+    """What finds the sides that names mean, and the history, if there is one."""
     from paceline.findings.sides import LAST, PREVIOUS, Sides
     from paceline.history import open_store
     from paceline.history.urls import parse_target

@@ -3,7 +3,10 @@
 import shutil
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
 import click
@@ -14,12 +17,13 @@ from paceline.cli.output import error_text, is_terminal, wants_colour, write_jso
 from paceline.cli.stored import find_results_place, results_dir_option
 from paceline.errors import PacelineError
 from paceline.numbers import count
-from paceline.report.format import display_width, visible
+from paceline.report.format import aligned, display_width, visible
 
 if TYPE_CHECKING:
     from paceline.doctor.examine import Diagnosis, Subject
     from paceline.doctor.machine import Level, Remark
     from paceline.doctor.places import Place
+    from paceline.findings.sides import Side, Sides
 
 EPILOG = """\b
 Examples:
@@ -27,10 +31,13 @@ Examples:
   paceline doctor --quick                without the measurement of noise
   paceline doctor --results-dir /data/results --db postgresql://bench@db/history
   paceline doctor --json | python -m json.tool
+  paceline doctor --gate                 make the newest session worse in a copy: do the gates turn red?
+  paceline doctor --gate monday          the same with another session
 
 \b
 Levels: ok; note, worth knowing; warn, numbers get worse or a feature will not work;
 fail, Paceline cannot do its work here. Behind → is what to do. Exit code 0: usable; 1: something fails.
+With --gate, 0: every gate turned red, as it must; 1: one stayed green.
 """
 
 TITLES = {
@@ -57,12 +64,23 @@ _Found = TypeVar("_Found")
 @results_dir_option
 @db_option
 @click.option("--quick", is_flag=True, help="Leave out the measurement of noise, which takes two seconds.")
+@click.option(
+    "--gate",
+    metavar="[SESSION]",
+    is_flag=False,
+    flag_value="last",
+    help="Try the gates instead: the numbers of a session (the newest) 10 % worse, in a copy.",
+)
 @json_option
-def command(results_dir: Path | str | None, db: str | None, quick: bool, as_json: bool) -> int:
+def command(
+    results_dir: Path | str | None, db: str | None, quick: bool, gate: str | None, as_json: bool
+) -> int:
     """Look at the installation, the places of results and history, and the machine; nothing is changed.
 
     Run it from the directory of your suite: results and history are looked up as 'paceline run' would.
     """
+    if gate is not None:
+        return _try_gates(gate, results_dir, db, as_json)
     from paceline.doctor.examine import examine
 
     diagnosis = examine(_subject(results_dir, db), measures=not quick)
@@ -72,6 +90,43 @@ def command(results_dir: Path | str | None, db: str | None, quick: bool, as_json
         width = max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size().columns)) if is_terminal() else None
         write_lines(lines_of(diagnosis, colour=wants_colour(), width=width))
     return 0 if diagnosis.usable else 1
+
+
+def _try_gates(session: str, results_dir: Path | str | None, db: str | None, as_json: bool) -> int:
+    """Each gate with what it did; exit 1 if one stayed green."""
+    from paceline.cli.compare import find_sides
+    from paceline.doctor.gate import check_gates
+
+    with ExitStack() as stack:
+        sides, store = find_sides(stack, db, None, results_dir)
+        delayed = partial(_run_delayed, sides, Path(stack.enter_context(TemporaryDirectory())))
+        suite = delayed if Path(DEFAULT_CONFIG).is_file() else None
+        gates = check_gates(sides.find(session), store, suite)
+    if as_json:
+        write_json([{"gate": one.name, "red": one.is_red, "text": one.text} for one in gates])
+    else:
+        words = {True: "red", False: "green", None: "not tried"}
+        write_lines(aligned([(one.name, words[one.is_red], one.text) for one in gates]))
+    return 1 if any(one.is_red is False for one in gates) else 0
+
+
+def _run_delayed(sides: "Sides", directory: Path, case: str, seconds: float) -> "Side":
+    """A real run of a case of the suite here that takes so much longer; kept nowhere."""
+    from paceline.run.context import SilentListener
+    from paceline.session.request import Request
+    from paceline.session.session import run
+
+    request = Request(
+        configs=(Path(DEFAULT_CONFIG),),
+        sinks=("none",),
+        results_dir=directory,
+        session_name="delayed",
+        only=(case,),
+        history=False,
+        delay_s=seconds,
+    )
+    run(request, SilentListener())
+    return sides.find(f"{directory}/delayed")
 
 
 def _subject(results_dir: Path | str | None, db: str | None) -> "Subject":

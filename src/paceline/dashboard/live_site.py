@@ -32,7 +32,9 @@ _ARTIFACT = re.compile(r"artifacts/([0-9a-f]+)/([0-9]{1,9})/([0-9a-f]{16})\.[a-z
 _EXTRAS = frozenset({"feed.xml", "badges/session.svg", "badges/regressions.svg"})
 _STATE = """
 SELECT (SELECT count(*) FROM record), (SELECT max(id) FROM record), (SELECT sum(digest & 1048575) FROM record),
-  (SELECT count(*) FROM finding), (SELECT count(*) FROM human_verdict)"""
+  (SELECT count(*) FROM finding), (SELECT count(*) FROM human_verdict),
+  (SELECT count(*) FROM finding WHERE stage = 'confirmed'), (SELECT count(*) FROM finding WHERE stage = 'bisected'),
+  (SELECT count(*) FROM finding WHERE stage = 'not_reproduced'), (SELECT sum(length(culprit)) FROM finding)"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,7 +50,8 @@ class TransientFault(Exception):
 class Sample:
     """One question about one context. `id` is unique within its stub and stays the same for the same data.
 
-    `extra` holds what scoring needs besides the references; no adapter is to look at either.
+    `extra` holds what scoring needs besides the references; no adapter is to look at either. Samples of one context
+    count as one where results are compared, and so do those of one `extra["group"]`.
     """
 
     id: str

@@ -1,6 +1,7 @@
 """Predictions → scores: apart from generating, without a GPU, and as often as one likes."""
 
 import csv
+import hashlib
 import io
 import json
 import math
@@ -32,7 +33,7 @@ from paceline.evals.stub_files import (
 from paceline.record.codec import dump, load
 
 _COLUMNS = ("sample_id", "task", "question", "answer_prefix", "references", "predicted_answer")
-_MEASURED = ("density", "input_tokens", "output_tokens")
+_MEASURED = ("density", "input_tokens", "output_tokens", "group")
 
 
 class ScoringError(EvalError):
@@ -94,9 +95,17 @@ def _table(samples: Sequence[Sample], predictions: Mapping[str, Prediction], sco
         prediction, found = predictions[sample.id], scores.per_sample.get(sample.id, {})
         references = json.dumps(list(sample.references), ensure_ascii=False)
         asked = (sample.id, sample.task, sample.question, sample.answer_prefix, references)
-        measured = (prediction.density, prediction.input_tokens, prediction.output_tokens)
+        measured = (prediction.density, prediction.input_tokens, prediction.output_tokens, _group(sample))
         writer.writerow([*asked, prediction.text, *(found.get(name) for name in names), *measured])
     return text.getvalue()
+
+
+def _group(sample: Sample) -> str:
+    """What samples that belong together have in common: what the benchmark says, else the document they ask about."""
+    said = sample.extra.get("group")
+    if said is None and sample.context:
+        return hashlib.sha256(sample.context.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return "" if said is None else str(said)
 
 
 def load_samples(benchmark: EvalBenchmark, content: Mapping[str, Any], data_dir: str | None) -> list[Sample]:

@@ -45,6 +45,13 @@ def read_results(execution: Path) -> list[BenchmarkResult]:
     ]
 
 
+def failed_stubs(execution: Path, baseline: str) -> list[str]:
+    """The stubs of other attentions than the baseline that have failed, by their names."""
+    failures = [one for one in read_summary(execution).get("failures", ()) if one["attention"] != baseline]
+    tasks = (f"{one['benchmark']}_{one['subset']}" if one["subset"] else one["benchmark"] for one in failures)
+    return [f"{one['model']}/{one['attention']}/{task}" for one, task in zip(failures, tasks, strict=True)]
+
+
 def read_result(directory: Path) -> BenchmarkResult:
     """The result in a stub's directory; one that is not whole is an error."""
     spec = read_spec(directory)

@@ -50,6 +50,7 @@ class TrialSetting:
 def run_trial(setting: TrialSetting, number: int) -> tuple[Record, ...]:
     """The records of one trial, from 1 on; a trial that is complete on disk is read, one that was cut short goes on.
 
+    All experiments run their cases by this function, looked up when it is called, so that another can take its place.
     Data set-ups run with the first trial of a setting only, unless a case uses what they left in its own session.
     """
     plan = plan_trial(setting, number)
@@ -130,6 +131,7 @@ def setting_in(venv: Venv | None, tree: Worktree | None) -> Setting:
         path=(str(venv.bin),) if venv else (),
         env={"VIRTUAL_ENV": str(venv.bin.parent)} if venv else {},
         repo_dir=str(tree.path) if tree else None,
+        repo_top=str(tree.top) if tree and tree.top else None,
     )
 
 

@@ -1,35 +1,40 @@
 """Which of many commits made a number worse, when every measurement is noisy: a posterior over the culprit.
 
 Commit `i` is good if it lies before the culprit and bad from it on. Both levels and the noise are unknown: each
-hypothesis gets the marginal likelihood of all values seen (normal, conjugate priors), and the next commit to measure
-is the one whose value says most about the culprit. The derivation is in docs/statistics.md.
+hypothesis gets the likelihood of all values seen, averaged over the levels and over what the noise may be like: how
+large, with what tails, and whether neighbours are alike. So a spike says little, and how little is learned from the
+values. The derivation is in docs/statistics.md.
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from paceline.errors import PacelineError
 from paceline.judge.intervals import Floats, Integers
 
-# What is known of a level beforehand, in measurements: to say whether there is a difference, and then where it begins.
-_UNKNOWN, _KNOWN = 0.01, 0.3
-_NOISE_WEIGHT = 0.1
 _UNREPRODUCIBLE = 0.15  # How likely it is, beforehand, that good and bad do not differ at all.
 _HOPELESS = 0.8  # Small differences can never be ruled out; from here on the search is not worth its runs.
-_CLIP = 4.0
-_FEW = 10  # With fewer values of the two ends, their noise cannot be told from spikes.
+_WIDE = 25.0  # A level may lie anywhere in so many standard deviations of the noise.
+_LEVELS = np.linspace(-2.8, 2.8, 27)  # Around the median of an end, in the same units.
+_NUM_SCALES = 12
+_CORRELATIONS = ((0.0, 0.7), (0.5, 0.3))  # Of neighbours in time, and how likely that is.
+_CLIP = 3.0
 _TINY = 1e-9
+_UNLIKELY = math.log(1e-4)  # Noise that the values speak so clearly against is left out.
 _GRID = np.linspace(-8.0, 8.0, 65)
+_GOOD_END = -1
+_EARLY = 3
+
+Density = Callable[[Floats], Floats]
 
 
 class Bisection:
     """Finds the first bad one of `count` commits in order, from noisy values.
 
     `good` are values measured before the first of them (or on it, when it is known to be good), `bad` values of the
-    last. Take `next()`, measure it, tell `observe()`, until `done`.
+    last, measured in turns with them. Take `next()`, measure it, tell `observe()`, until `done`.
     """
 
     def __init__(
@@ -40,9 +45,15 @@ class Bisection:
         self.count = count
         self.runs = 0
         self._wanted = confidence
-        self._good, self._bad = [float(v) for v in good], [float(v) for v in bad]
-        self._values: list[tuple[int, float]] = []
         self._unbuildable: set[int] = set()
+        self._seen = _Seen(count, good, bad)
+        for turn in range(max(len(good), len(bad))):
+            ends = [(_GOOD_END, value) for value in good[turn : turn + 1]]
+            ends += [(count - 1, value) for value in bad[turn : turn + 1]]
+            for commit, value in ends if turn % 2 == 0 else reversed(ends):
+                self._seen.add(commit, float(value))
+            if turn == _EARLY:
+                self._seen.weigh()  # Most kinds of noise are out of the question by then.
         self._learn()
 
     @property
@@ -52,8 +63,8 @@ class Bisection:
 
     @property
     def confidence(self) -> float:
-        """How likely `culprit` is right."""
-        return 1 - float(self._posterior.sum()) if self.reproduces is False else float(self._posterior.max())
+        """How likely `culprit` is right; 0 when there is none."""
+        return 0.0 if self.reproduces is False else float(self._posterior.max())
 
     @property
     def reproduces(self) -> bool | None:
@@ -73,15 +84,20 @@ class Bisection:
 
     @property
     def done(self) -> bool:
-        if self.reproduces is False or not self._buildable():
+        if self.reproduces is False or len(self._unbuildable) >= self.count:
             return True
         return float(self._posterior[list(self.suspects)].sum()) >= self._wanted
 
     def next(self) -> int:
-        """The commit whose value is expected to say most about the culprit."""
-        information = self._information()
-        information[list(self._unbuildable)] = -math.inf
-        return int(information.argmax())
+        """The commit whose value is expected to say most: whose prediction depends most on who the culprit is."""
+        if_good, if_bad = (
+            self._posterior[:, None] * _normal(_GRID - levels[:, None]) for levels in self._levels
+        )
+        # Commit i is bad under the hypotheses 0…i, and good under the rest.
+        mixture = np.cumsum(if_bad, axis=0) + if_good.sum(axis=0) - np.cumsum(if_good, axis=0)
+        entropy: Floats = -(mixture * np.log(np.maximum(mixture, 1e-300))).sum(axis=1)
+        entropy[list(self._unbuildable)] = -math.inf
+        return int(entropy.argmax())
 
     def observe(self, commit: int, value: float | None) -> None:
         """Take in a value of a commit, or None if it cannot be built."""
@@ -91,11 +107,8 @@ class Bisection:
         if value is None:
             self._unbuildable.add(commit)
         else:
-            self._values.append((commit, float(value)))
+            self._seen.add(commit, float(value))
             self._learn()
-
-    def _buildable(self) -> bool:
-        return len(self._unbuildable) < self.count
 
     def _group(self, commit: int) -> tuple[int, ...]:
         first = last = commit
@@ -106,134 +119,161 @@ class Bisection:
         return tuple(range(first, last + 1))
 
     def _learn(self) -> None:
-        good, bad, commits, values = self._standardised()
-        self._seen = _Seen.of(good, bad, commits, values, self.count)
-        apart = abs(float(np.median(bad)) - float(np.median(good)))
-        # The prior of a level is as wide as they lie apart: what is huge in units of the noise is no surprise.
-        self._fit = self._seen.fit(min(_KNOWN, 1.2 / max(apart * apart, 1.0)))
-        # One value's worth of evidence is left out, as the scale to clip by was learned from the same values.
-        told = 1 - 1 / (len(good) + len(bad) + len(values))
-        self._posterior = self._chance_to_differ() * _shares(told * self._fit.evidence)
-
-    def _chance_to_differ(self) -> float:
-        """How likely good and bad differ; before anything is known about their size, small differences are rare."""
-        self._alike = self._seen.fit_alike(_UNKNOWN)
-        evidence = self._seen.fit(_UNKNOWN).evidence
+        differ, alike, levels = self._seen.weigh()
+        rows = self._seen.row_of(np.arange(self.count))
+        self._levels = levels[:, rows]
+        evidence = differ[rows]
         highest = float(evidence.max())
-        differ = highest + math.log(float(np.exp(evidence - highest).mean()))
-        odds = math.log(_UNREPRODUCIBLE / (1 - _UNREPRODUCIBLE)) + float(self._alike.evidence[0]) - differ
-        return 1 / (1 + math.exp(min(odds, 700.0)))
-
-    def _standardised(self) -> tuple[Floats, Floats, Integers, Floats]:
-        """All values around 0 in units of their noise, spikes clipped."""
-        good, bad = np.array(self._good), np.array(self._bad)
-        commits = np.array([commit for commit, _ in self._values], dtype=np.intp)
-        values = np.array([value for _, value in self._values], dtype=float)
-        ends = (float(np.median(good)), float(np.median(bad)))
-        largest = max(float(np.abs(part).max(initial=0.0)) for part in (good, bad, values))
-        scale = max(_deviation(good - ends[0], bad - ends[1], abs(ends[1] - ends[0])), _TINY * largest)
-        reach = _CLIP * scale if len(good) + len(bad) >= _FEW else math.inf
-        low, high = min(ends) - reach, max(ends) + reach
-        middle = sum(ends) / 2
-        good, bad, values = ((np.clip(part, low, high) - middle) / scale for part in (good, bad, values))
-        return good, bad, commits, values
-
-    def _information(self) -> Floats:
-        """For each commit, the entropy of its predicted value less the entropy it keeps when the culprit is known."""
-        fit, weights = self._fit, self._posterior
-        grid = _GRID * float(fit.spread.max()) + float(fit.good_mean.mean() + fit.bad_mean.mean()) / 2
-        alike = (1 - float(weights.sum())) * _density(grid, self._alike.good_mean, self._alike.good_spread)[0]
-        if_good = weights[:, None] * _density(grid, fit.good_mean, fit.good_spread)
-        if_bad = weights[:, None] * _density(grid, fit.bad_mean, fit.bad_spread)
-        # Commit i is bad under the hypotheses 0…i, and good under the rest.
-        mixture = np.cumsum(if_bad, axis=0) + if_good.sum(axis=0) - np.cumsum(if_good, axis=0) + alike
-        step = float(grid[1] - grid[0])
-        entropy: Floats = -(mixture * np.log(np.maximum(mixture, 1e-300))).sum(axis=1) * step
-        known_bad, known_good = weights * np.log(fit.bad_spread), weights * np.log(fit.good_spread)
-        known: Floats = np.cumsum(known_bad) + known_good.sum() - np.cumsum(known_good)
-        return entropy - known
+        some = highest + math.log(float(np.exp(evidence - highest).mean()))
+        odds = math.log(_UNREPRODUCIBLE / (1 - _UNREPRODUCIBLE)) + alike - some
+        # Two values' worth of evidence is left out: the noise is none of those that are thought of here.
+        shares = np.exp((evidence - highest) * (1 - 2 / self._seen.values))
+        self._posterior: Floats = shares / shares.sum() / (1 + math.exp(min(odds, 700.0)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Fit:
-    """What is known of the levels and the noise under each hypothesis, and its log evidence."""
-
-    evidence: Floats
-    good_mean: Floats
-    bad_mean: Floats
-    good_spread: Floats
-    bad_spread: Floats
-    spread: Floats
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Seen:
-    """Numbers and sums of the values that are good and bad, for each possible culprit."""
+    """How likely all values are, for each culprit, each kind of noise and each level.
 
-    good_count: Floats
-    bad_count: Floats
-    good_sum: Floats
-    bad_sum: Floats
-    squares: float
+    A kind of noise is a shape, a scale and a correlation of neighbours in time. Culprits with nothing tried between
+    them are equally likely, so they share a row.
+    """
 
-    @classmethod
-    def of(cls, good: Floats, bad: Floats, commits: Integers, values: Floats, count: int) -> "_Seen":
-        counts = np.bincount(commits, minlength=count).astype(float)
-        sums = np.bincount(commits, weights=values, minlength=count).astype(float)
-        before, before_sum = _exclusive(counts), _exclusive(sums)
-        return cls(
-            good_count=len(good) + before,
-            bad_count=len(bad) + counts.sum() - before,
-            good_sum=good.sum() + before_sum,
-            bad_sum=bad.sum() + sums.sum() - before_sum,
-            squares=float(good @ good + bad @ bad + values @ values),
-        )
+    def __init__(self, count: int, good: Sequence[float], bad: Sequence[float]) -> None:
+        sides = [np.asarray(side, dtype=float) for side in (good, bad)]
+        both = np.concatenate(sides)
+        ends = [float(np.median(side)) for side in sides]
+        self._centres = (*ends, float(np.median(both)))
+        rest = np.concatenate([side - end for side, end in zip(sides, ends, strict=True)])
+        few = math.sqrt(len(rest) / max(len(rest) - 2, 1))
+        robust, usual = float(np.median(np.abs(rest))), math.sqrt(float(rest @ rest / len(rest)))
+        # Where the ends have no noise, a third of their difference is taken for it.
+        sizes = [few * size for size in (1.4826 * robust, usual) if size > 0]
+        sizes = sizes or [abs(ends[1] - ends[0]) / 3]
+        smallest = _TINY * float(np.abs(both).max()) or 1.0
+        least, most = max(0.4 * min(sizes), smallest), max(2.2 * max(sizes), 2 * smallest)
+        self._clip = _CLIP * max(sizes[0], smallest)
+        kinds = [
+            (shape, scale, correlation, math.log(weight * likely))
+            for shape, (weight, _) in enumerate(_SHAPES)
+            for scale in np.geomspace(least, most, _NUM_SCALES)
+            for correlation, likely in _CORRELATIONS
+        ]
+        self._shapes, self._scales, self._correlations, self._prior = np.array(kinds).T
+        self._tried = np.array([_GOOD_END, count - 1])
+        self._good = np.zeros((1, len(kinds), len(_LEVELS)))
+        self._bad = np.zeros_like(self._good)
+        self._alike = np.zeros_like(self._good[0])
+        self._before: tuple[int, float] | None = None
+        self.values = 0
 
-    def fit(self, weight: float) -> _Fit:
-        """Normal values with conjugate priors: a level is known beforehand as well as from `weight` measurements."""
-        good_mean = self.good_sum / (self.good_count + weight)
-        bad_mean = self.bad_sum / (self.bad_count + weight)
-        scatter = _NOISE_WEIGHT + self.squares - self.good_sum * good_mean - self.bad_sum * bad_mean
-        total = self.good_count + self.bad_count
-        occam = np.log1p(self.good_count / weight) + np.log1p(self.bad_count / weight)
-        spread = np.sqrt(scatter / (2 * _NOISE_WEIGHT + total))
-        return _Fit(
-            evidence=-0.5 * occam - (_NOISE_WEIGHT + total / 2) * np.log(scatter),
-            good_mean=good_mean,
-            bad_mean=bad_mean,
-            good_spread=spread * np.sqrt(1 + 1 / (self.good_count + weight)),
-            bad_spread=spread * np.sqrt(1 + 1 / (self.bad_count + weight)),
-            spread=spread,
-        )
+    def row_of(self, culprit: Integers) -> Integers:
+        return np.searchsorted(self._tried, culprit) - 1
 
-    def fit_alike(self, weight: float) -> _Fit:
-        """The same if there is one level only: nothing is bad."""
-        nothing = np.zeros(1)
-        total, everything = self.good_count[:1] + self.bad_count[:1], self.good_sum[:1] + self.bad_sum[:1]
-        alike = _Seen(
-            good_count=total, bad_count=nothing, good_sum=everything, bad_sum=nothing, squares=self.squares
-        )
-        return alike.fit(weight)
+    def add(self, commit: int, value: float) -> None:
+        """Take in a value."""
+        place = int(np.searchsorted(self._tried, commit))
+        if self._tried[place] != commit:
+            self._tried = np.insert(self._tried, place, commit)
+            self._good, self._bad = (
+                np.insert(side, place, side[place - 1], axis=0) for side in (self._good, self._bad)
+            )
+        logs = self._logs(value)
+        before = commit if self._before is None else self._before[0]
+        is_bad, was_bad = commit >= self._tried[1:], (before >= self._tried[1:]).astype(np.intp)
+        self._good[~is_bad] += logs[was_bad[~is_bad]]
+        self._bad[is_bad] += logs[2 + was_bad[is_bad]]
+        self._alike += logs[4]
+        self._before = commit, value
+        self.values += 1
+
+    def _logs(self, value: float) -> Floats:
+        """How likely a value is, for each of `_PAIRS`, each kind of noise and each level."""
+        away = np.empty((len(_PAIRS), len(self._scales)))
+        for row, (here, previous) in enumerate(_PAIRS):
+            rest = 0.0 if self._before is None else self._before[1] - self._centres[previous]
+            expected = self._centres[here] + self._correlations * min(max(rest, -self._clip), self._clip)
+            away[row] = (value - expected) / self._scales
+        logs = np.empty((*away.shape, len(_LEVELS)))
+        for number, (_, density) in enumerate(_SHAPES):
+            chosen = self._shapes == number
+            logs[:, chosen] = np.log(np.maximum(density(away[:, chosen, None] - _LEVELS), 1e-300))
+        return logs - np.log(self._scales)[None, :, None]
+
+    def weigh(self) -> tuple[Floats, float, Floats]:
+        """The log evidence of each row, and that of no difference; the good and the bad level that each row expects.
+
+        The levels are those around their middle, in units of the noise.
+        """
+        width = math.log((_LEVELS[1] - _LEVELS[0]) / _WIDE)
+        sides = self._good, self._bad
+        differ = _total(sides[0]) + _total(sides[1]) + 2 * width + self._prior
+        alike = _total(self._alike) + width + self._prior
+        likely = np.exp(differ - differ.max(axis=1, keepdims=True))
+        likely /= likely.sum(axis=1, keepdims=True)
+        levels = []
+        for centre, side in zip(self._centres, sides, strict=False):
+            where = np.exp(side - side.max(axis=-1, keepdims=True))
+            mean = centre + self._scales * (where @ _LEVELS) / where.sum(axis=-1)
+            levels.append((likely * mean).sum(axis=1))
+        middle = (self._centres[0] + self._centres[1]) / 2
+        spread = float((likely @ self._scales).mean())
+        self._leave_out(np.maximum(differ.max(axis=0), alike))
+        expected = np.clip((np.array(levels) - middle) / spread, -4.0, 4.0)
+        return np.logaddexp.reduce(differ, axis=1), float(np.logaddexp.reduce(alike)), expected
+
+    def _leave_out(self, evidence: Floats) -> None:
+        """Forget the kinds of noise that are very unlikely by now."""
+        kept = evidence >= evidence.max() + _UNLIKELY
+        self._shapes, self._scales = self._shapes[kept], self._scales[kept]
+        self._correlations, self._prior = self._correlations[kept], self._prior[kept]
+        self._good, self._bad, self._alike = self._good[:, kept], self._bad[:, kept], self._alike[kept]
 
 
-def _shares(evidence: Floats) -> Floats:
-    weights: Floats = np.exp(evidence - evidence.max())
-    shares: Floats = weights / weights.sum()
-    return shares
+_PAIRS = ((0, 0), (0, 1), (1, 0), (1, 1), (2, 2))
+"""Of a value and the one before it: good is 0, bad is 1, and 2 is the only level if they do not differ."""
 
 
-def _exclusive(values: Floats) -> Floats:
-    """For each place, the sum of what lies before it."""
-    return np.concatenate(([0.0], np.cumsum(values)[:-1]))
+def _total(logs: Floats) -> Floats:
+    """The logarithm of the sum over all levels."""
+    highest = logs.max(axis=-1)
+    total: Floats = highest + np.log(np.exp(logs - highest[..., None]).sum(axis=-1))
+    return total
 
 
-def _density(grid: Floats, mean: Floats, spread: Floats) -> Floats:
-    distance = (grid[None, :] - mean[:, None]) / spread[:, None]
-    return np.exp(-0.5 * distance * distance) / (spread[:, None] * math.sqrt(2 * math.pi))
+def _normal(away: Floats) -> Floats:
+    density: Floats = np.exp(-0.5 * away * away) / math.sqrt(2 * math.pi)
+    return density
 
 
-def _deviation(good: Floats, bad: Floats, difference: float) -> float:
-    """A robust standard deviation of the ends' values; where there are too few, a third of their difference."""
-    rest = np.abs(np.concatenate((good, bad)))
-    robust = 1.4826 * float(np.median(rest)) if len(rest) >= _FEW else 0.0
-    return robust or difference / 3 or float(rest.max()) or 1.0
+def _cauchy(away: Floats, scale: float) -> Floats:
+    return scale / math.pi / (scale * scale + away * away)
+
+
+def _spiked(rate: float) -> Density:
+    return lambda away: (1 - rate) * _normal(away) + rate * _cauchy(away, 8.0)
+
+
+def _student(away: Floats) -> Floats:
+    """Student's t with three degrees of freedom."""
+    return 2 / (math.pi * math.sqrt(3)) / (1 + away * away / 3) ** 2
+
+
+def _skewed(sign: float) -> Density:
+    """Lognormal around its median, with its long tail on one side."""
+
+    def density(away: Floats) -> Floats:
+        stretched = np.maximum(1 + 0.7 * sign * away, 1e-6)
+        return 0.98 * _normal(np.log(stretched) / 0.7) / stretched + 0.02 * _cauchy(away, 4.0)
+
+    return density
+
+
+_SHAPES: tuple[tuple[float, Density], ...] = (
+    (0.35, _spiked(0.01)),
+    (0.2, _spiked(0.07)),
+    (0.1, _spiked(0.2)),
+    (0.15, _student),
+    (0.1, _skewed(1.0)),
+    (0.1, _skewed(-1.0)),
+)
+"""How likely each shape is beforehand, and its density."""

@@ -50,7 +50,7 @@ def _suspect(series: Sequence[float], index: int) -> Suspicion | None:
     if len(baseline) < _FEWEST:
         return None
     middle = statistics.median(baseline)
-    noise = _noise(baseline, middle)
+    noise = spread(baseline)
     above = _level(tail) - middle
     if above <= 0 or not _is_sustained(tail, middle, noise):
         return None
@@ -75,8 +75,9 @@ def _is_sustained(tail: Sequence[float], middle: float, noise: float) -> bool:
     return tail[-1] > middle and higher >= 0.6 * len(tail)
 
 
-def _noise(baseline: Sequence[float], middle: float) -> float:
+def spread(baseline: Sequence[float]) -> float:
     """Their standard deviation, spikes clipped."""
+    middle = statistics.median(baseline)
     reach = _CLIP * 1.4826 * statistics.median(abs(value - middle) for value in baseline)
     return statistics.stdev(min(max(value, middle - reach), middle + reach) for value in baseline)
 

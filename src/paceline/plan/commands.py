@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from paceline.config.schema import DataSetup, Entry
 from paceline.config.templates import split
 from paceline.model import RUN_DIR, Scalar
 from paceline.plan.expansion import Expansion, Notes, Scope
+from paceline.record import below
 
 RESULTS_FLAG = "--benchmark-results-path"
 RESULTS_PATH = "\x00results_path\x00"
@@ -21,6 +23,8 @@ RESULTS_PATH = "\x00results_path\x00"
 SEARCH_PATH = "\x00search_path\x00"
 """Stands for the user's PATH, which may be another one when a session goes on."""
 DEFAULT_RESULTS_PATH = f"{RUN_DIR}/benchmark_results"
+
+_LONGEST_SCRIPT = 100_000
 
 Scripts = dict[tuple[str, tuple[str, ...]], str | None]
 """Where a plan found its scripts, by name and directories, so that each is looked up once."""
@@ -64,8 +68,28 @@ class Filling:
             args = [*args, *others] if others[:1] and others[0].startswith("-") else [*others]
         env = self._env()
         cwd = setting.repo_dir if work.cwd is None else self._directory(work.cwd, (*self.location, "cwd"))
+        if setting.repo_top and not self._names_revision((*program, *args), env, script):
+            program, args = ([self._in_revision(word, script) for word in words] for words in (program, args))
+            script, cwd = (path and self._in_revision(path, script) for path in (script, cwd))
         results_path = self._results_path(args, cwd) if takes_results_flag else DEFAULT_RESULTS_PATH
         return Command((*program, *args), env, cwd, results_path, script)
+
+    def _names_revision(self, argv: Sequence[str], env: Mapping[str, str], script: str | None) -> bool:
+        """Whether a command says by itself where the revision lies that it measures."""
+        directory = self.expansion.setting.repo_dir or ""
+        texts = (*argv, *(text for name, text in env.items() if name != "PACELINE_REPO"))
+        return any(directory in text for text in texts) or b"PACELINE_REPO" in _read_start(script)
+
+    def _in_revision(self, word: str, script: str | None) -> str:
+        """A path of the user's own tree as that of the same file in the revision, if it is the script or is there.
+
+        What git does not keep, such as data or the Python of an environment, is nowhere but in the user's tree.
+        """
+        setting = self.expansion.setting
+        inside = f"{setting.repo_top}/"
+        moved = f"{setting.repo_dir}/{word.removeprefix(inside)}"
+        is_there = word.startswith(inside) and (word == script or os.path.exists(moved))  # noqa: PTH110
+        return moved if is_there else word
 
     def _text(self, text: str, location: Location) -> str:
         return self.expansion.expand(text, Scope(location, self.params, self.needs), self.notes)
@@ -170,6 +194,12 @@ class Filling:
 
     def _complain(self, key: str, message: str) -> None:
         self.notes.problems.append(self.expansion.loaded.problem((*self.location, key), message))
+
+
+def _read_start(script: str | None) -> bytes:
+    with suppress(OSError, ValueError), below.open_given(Path(script or "")) as file:
+        return file.read(_LONGEST_SCRIPT)
+    return b""
 
 
 def _below(directory: str, path: str) -> str:

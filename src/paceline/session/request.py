@@ -65,6 +65,8 @@ class Request:
     skipped: Mapping[Path, frozenset[str]] = field(default_factory=dict)
     follow_up: FollowUp | None = None
     evals: EvalsOptions = EvalsOptions()
+    delay_s: float = 0.0
+    """How long each run waits before it begins: that a gate sees it is tried this way."""
 
     @property
     def resumes(self) -> bool:
@@ -142,6 +144,9 @@ def prepare(
     # Trials of an experiment are many: their logs stay with them, and what was set up for the first serves all.
     is_trial = request.setting is not None and request.setting.variant is not None
     plan = replace(plan, artifacts_dir=None) if is_trial else plan
+    if request.delay_s:
+        waits = ("sh", "-c", 'sleep "$0"; exec "$@"', f"{request.delay_s:.6f}")
+        plan = replace(plan, cases=tuple(replace(case, argv=(*waits, *case.argv)) for case in plan.cases))
     return _as_begun(plan if request.setups else replace(plan, setups=()))
 
 

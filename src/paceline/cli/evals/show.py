@@ -28,8 +28,10 @@ Examples:
 
 \b
 The scores of one sample under both attentions are a pair; the interval (95 %) of the mean difference
-comes from drawing the pairs anew. An attention is on the front (*) if no other has both a higher
-quality and a lower density. Exit code 1 if an attention is worse than the baseline.
+comes from drawing the pairs anew, the verdict from exchanging them, corrected for all rows. Samples of
+one document count as one. An attention is on the front (*) if no other has both a higher quality and a
+lower density. Exit code 1 if an attention is worse than the baseline, or has no result where that has
+one; 2 if nothing was compared.
 """
 
 SCORE_EPILOG = """\b
@@ -87,23 +89,32 @@ def show_command(place: Path, as_json: bool) -> int:
 @click.option(
     "--baseline", metavar="NAME", default="dense", show_default=True, help="The attention to hold against."
 )
+@click.option("--allow-missing", is_flag=True, help="Results that only the baseline has do not fail.")
 @click.option("--json", "as_json", is_flag=True, help="Print the comparison as JSON.")
-def compare_command(place: Path, baseline: str, as_json: bool) -> int:
+def compare_command(place: Path, baseline: str, allow_missing: bool, as_json: bool) -> int:
     """Hold every attention of an execution against a baseline, on the same samples, and show what each costs."""
     from paceline.evals.comparison import compare
-    from paceline.evals.stored import find_execution, read_results
+    from paceline.evals.stored import failed_stubs, find_execution, read_results
 
-    comparison = compare(read_results(find_execution(place)), baseline=baseline)
+    execution = find_execution(place)
+    comparison = compare(read_results(execution), baseline=baseline, failed=failed_stubs(execution, baseline))
     if as_json:
         data = {
             "comparisons": [asdict(effect) for effect in comparison.effects],
             "pareto": [asdict(point) for point in comparison.pareto],
             "missing": comparison.missing,
+            "gone": comparison.gone,
         }
         write_json(data)
     else:
         _print(comparison, baseline)
-    return 1 if comparison.has_worse else 0
+    if comparison.has_worse:
+        return 1
+    if not comparison.effects:
+        others = "has no counterpart under the same conditions" if comparison.missing else "stands alone"
+        click.echo(f"nothing was compared: {baseline} {others}; run another attention beside it", err=True)
+        return 2
+    return 1 if comparison.gone and not allow_missing else 0
 
 
 def _print(comparison: "Comparison", baseline: str) -> None:
@@ -122,7 +133,9 @@ def _print(comparison: "Comparison", baseline: str) -> None:
     missing = [
         f"not compared: {name} has no counterpart under the same conditions" for name in comparison.missing
     ]
-    write_lines([*aligned(rows), "", *aligned(points), *missing])
+    gone = [f"missing: {name}, which {baseline} has a result of" for name in comparison.gone]
+    few = dict.fromkeys(effect.reason for effect in comparison.effects if effect.reason)
+    write_lines([*aligned(rows), "", *aligned(points), *missing, *gone, *few])
 
 
 @click.command("score", epilog=SCORE_EPILOG)

@@ -53,6 +53,7 @@ class ABRequest:
     max_runs: int | None = None
     max_time_s: float | None = None
     seed: int | None = None
+    allow_missing: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,7 @@ class Prepared:
     plans: dict[str, Plan]
     schedule: Schedule
     notes: tuple[str, ...] = ()
+    absent: tuple[tuple[str, str], ...] = ()
 
     @property
     def secret_values(self) -> tuple[str, ...]:
@@ -97,11 +99,12 @@ def prepare_ab(request: ABRequest, say: Say = lambda line: None, *, build: bool 
     else:
         results_dir = find_results_dir(load_config(Request(configs=spec.configs, skipped=spec.skipped)))
     arms, notes = make_arms(spec, directory=results_dir, cache_dir=request.cache_dir, say=say, build=build)
-    plans = plan_arms(arms)
+    arms, plans, absent = plan_arms(arms)
     errors = [error for plan in plans.values() for error in plan_errors(plan)]
     if errors:
         raise PacelineError("\n".join(dict.fromkeys(errors)))
-    return Prepared(spec=spec, arms=arms, plans=plans, schedule=schedule, notes=(*spec.notes, *notes))
+    notes = (*spec.notes, *notes, *(f"arm {arm} does not have {case}: left out" for arm, case in absent))
+    return Prepared(spec=spec, arms=arms, plans=plans, schedule=schedule, notes=notes, absent=absent)
 
 
 def run_ab(request: ABRequest, say: Say = lambda line: None) -> Outcome:
@@ -114,7 +117,16 @@ def run_ab(request: ABRequest, say: Say = lambda line: None) -> Outcome:
     arms = tuple(replace(arm, setting=replace(arm.setting, directory=directory)) for arm in prepared.arms)
     redactor = Redactor((*prepared.secret_values, *credentials_in(database or "")))
     with Journal(directory) as journal:
-        experiment = Experiment(prepared.spec, arms, prepared.plans, journal, say=say, notes=prepared.notes)
+        experiment = Experiment(
+            prepared.spec,
+            arms,
+            prepared.plans,
+            journal,
+            say=say,
+            notes=prepared.notes,
+            absent=prepared.absent,
+            allow_missing=request.allow_missing,
+        )
         result = experiment.run(lambda so_far: _write_results(so_far, directory, redactor))
         _write_results(result, directory, redactor)
     if database is not None:

@@ -15,6 +15,7 @@ from paceline.experiments.builds.build import Worktree, checkout
 from paceline.experiments.builds.environments import Venv, build_venv
 from paceline.experiments.trials import TrialSetting
 from paceline.record.files import write_atomic
+from paceline.record.repository import find_top
 
 Say = Callable[[str], None]
 
@@ -60,6 +61,8 @@ def _make_arm(
             is_url = "://" in text or text.startswith("git@")
             repo = text if is_url else spec.base / Path(text).expanduser()
             tree = checkout(repo, options.git.ref, cache_dir=cache_dir)
+            if not is_url and not options.packages:
+                tree = replace(tree, top=find_top(Path(repo)))
         venv = _make_venv(spec, arm, tree, cache_dir, say, notes, build=build)
     except BuildError as error:
         raise BuildError(f"arm {arm.name}: {error}") from error

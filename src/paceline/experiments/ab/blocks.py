@@ -15,6 +15,7 @@ from paceline.judge.comparison import LEVEL
 
 FIRST_LOOK = 4
 _LOOK_FACTOR = 1.5
+_NEAR = 1.2
 
 
 def order_of(block: int, arms: Sequence[str], seed: int) -> tuple[str, ...]:
@@ -28,10 +29,10 @@ def order_of(block: int, arms: Sequence[str], seed: int) -> tuple[str, ...]:
 
 
 def look_blocks(max_blocks: int) -> tuple[int, ...]:
-    """After how many blocks one looks; the last time when the budget is spent."""
+    """After how many blocks one looks; the last time when the budget is spent, and not right before that."""
     looks: list[int] = []
     position = float(FIRST_LOOK)
-    while round(position) < max_blocks:
+    while round(position) * _NEAR < max_blocks:
         looks.append(round(position))
         position *= _LOOK_FACTOR
     return (*looks, max(max_blocks, 1))

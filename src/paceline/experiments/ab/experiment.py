@@ -10,13 +10,14 @@ from statistics import median
 from typing import Any
 
 from paceline.errors import PacelineError, SessionError
+from paceline.experiments import trials
 from paceline.experiments.ab.arms import Arm
 from paceline.experiments.ab.blocks import level_of, look_blocks, order_of
 from paceline.experiments.ab.report import ABResult, ArmComparison, ArmInfo, Missing
 from paceline.experiments.ab.spec import ABSpec
 from paceline.experiments.ab.tally import Judged, Tally, Trial, trial_data
 from paceline.experiments.journal import Journal
-from paceline.experiments.trials import plan_trial, run_trial
+from paceline.experiments.trials import plan_trial
 from paceline.judge.comparison import LEVEL
 from paceline.model import Plan, one_spelling
 from paceline.numbers import duration
@@ -58,18 +59,21 @@ def make_schedule(spec: ABSpec) -> Schedule:
     return Schedule(warmup=warmup, max_blocks=(spec.max_runs - warmup * count) // smallest)
 
 
-def plan_arms(arms: Sequence[Arm]) -> dict[str, Plan]:
-    """What a run of each arm does; all arms must have the same cases."""
+def plan_arms(arms: Sequence[Arm]) -> tuple[tuple[Arm, ...], dict[str, Plan], tuple[tuple[str, str], ...]]:
+    """The arms with the cases that all of them have, what a run of each does, and which arm lacks which case."""
     plans = {arm.name: plan_trial(arm.setting, 1) for arm in arms}
-    first = {case.name for case in plans[arms[0].name].cases}
-    for name, plan in plans.items():
-        other = first ^ {case.name for case in plan.cases}
-        if other:
-            raise PacelineError(
-                f"arm {name}: it does not have the same cases as {arms[0].name}: {', '.join(sorted(other)[:5])}; "
-                "give all arms the same entries"
-            )
-    return plans
+    cases = {name: {case.name for case in plan.cases} for name, plan in plans.items()}
+    every, shared = set().union(*cases.values()), set.intersection(*cases.values())
+    if not shared:
+        raise PacelineError(
+            f"nothing was compared: {' and '.join(cases)} have no case in common; give them the same entries"
+        )
+    if every == shared:
+        return tuple(arms), plans, ()
+    only = tuple(sorted(shared))
+    chosen = tuple(replace(arm, setting=replace(arm.setting, only=only, exclude=())) for arm in arms)
+    absent = tuple((name, case) for name, had in cases.items() for case in sorted(every - had))
+    return chosen, {arm.name: plan_trial(arm.setting, 1) for arm in chosen}, absent
 
 
 def fingerprints(spec: ABSpec, arms: Sequence[Arm], plans: Mapping[str, Plan]) -> tuple[str, str]:
@@ -103,8 +107,12 @@ class Experiment:
         *,
         say: Say,
         notes: Sequence[str] = (),
+        absent: Sequence[tuple[str, str]] = (),
+        allow_missing: bool = False,
     ) -> None:
         self._spec = spec
+        self._absent = tuple(absent)
+        self._allow_missing = allow_missing
         self._arms = {arm.name: arm for arm in arms}
         self._baseline = arms[0].name
         self._candidates = [arm.name for arm in arms[1:] if not arm.null]
@@ -171,7 +179,7 @@ class Experiment:
         if cases is not None and cases != frozenset(self._trials[0].cases):
             setting = replace(setting, only=tuple(sorted(cases)), exclude=())
         started = time.monotonic()
-        records = run_trial(setting, counted + self._schedule.warmup + 1)
+        records = trials.run_trial(setting, counted + self._schedule.warmup + 1)
         # A trial that ended before we were killed is only read now: its own time counts, not ours.
         ran_s = sum(record.timings_s.get("run", 0.0) for record in records)
         seconds = max(time.monotonic() - started, ran_s)
@@ -254,6 +262,7 @@ class Experiment:
             comparisons=tuple(comparisons),
             missing=tuple(self._missing(tally, judged)),
             notes=self._notes,
+            allow_missing=self._allow_missing,
         )
 
     def _compared(
@@ -282,13 +291,18 @@ class Experiment:
     def _missing(self, tally: Tally, judged: Sequence[Judged]) -> list[Missing]:
         """Cases that failed in an arm, and metrics that were asked for and not seen."""
         cases = list(dict.fromkeys(case for trial in tally.trials for case in trial.cases))
-        missing = []
+        missing = [
+            Missing(arm=name, case=case, reason="it does not have this case")
+            for name, case in self._absent
+            if name in self._candidates
+        ]
         for case in cases:
             for name in self._arms:
                 failed, passed, reason = tally.failures(name, case)
                 if failed and (not passed or tally.is_hopeless(name, case)):
                     reason = f"{failed} of {failed + passed} runs failed, {reason}"
-                    missing.append(Missing(arm=name, case=case, reason=reason))
+                    is_new = name in self._candidates and tally.failures(self._baseline, case)[1] > 0
+                    missing.append(Missing(arm=name, case=case, reason=reason, is_new=is_new))
         seen = {(one.case, one.metric) for one in judged}
         passed_cases = [case for case in cases if tally.failures(self._baseline, case)[1]]
         for name in self._spec.metrics:

@@ -89,6 +89,8 @@ class Missing:
     case: str
     reason: str
     metric: str | None = None
+    is_new: bool = False
+    """Whether a case that passes in the baseline fails."""
 
     @property
     def what(self) -> str:
@@ -111,6 +113,7 @@ class ABResult:
     comparisons: tuple[ArmComparison, ...]
     missing: tuple[Missing, ...] = ()
     notes: tuple[str, ...] = ()
+    allow_missing: bool = False
 
     @property
     def null_alarms(self) -> tuple[ArmComparison, ...]:
@@ -118,12 +121,31 @@ class ABResult:
         return tuple(one for one in self.comparisons if one.null and one.verdict in ("better", "worse"))
 
     @property
+    def why_nothing(self) -> str:
+        """Why no number stands beside another; empty if one does."""
+        names = [arm.name for arm in self.arms if not arm.null]
+        if len(names) == 1 or any(one.ratio is not None for one in self.comparisons if not one.null):
+            return ""
+        if self.comparisons:
+            why = "have no two blocks in common; allow more runs"
+        elif any(one.metric is None for one in self.missing):
+            why = "have no case in common that passed"
+        else:
+            why = "have no number with a direction; say which in 'metrics'"
+        return f"nothing was compared: {' and '.join(names)} {why}"
+
+    @property
     def exit_code(self) -> int:
-        worse = any(one.verdict == "worse" for one in self.comparisons if not one.null)
-        if worse or self.missing:
+        """1 for what a gate is there to stop, 2 if there is nothing to tell by, else 0."""
+        real = [one for one in self.comparisons if not one.null]
+        if any(one.verdict == "worse" for one in real) or any(one.is_new for one in self.missing):
             return 1
-        real = [one for one in self.comparisons if not one.null and not is_steady(one.metric, one.unit)]
-        return 2 if real and all(one.reason for one in real) else 0
+        if self.why_nothing:
+            return 2
+        if self.missing and not self.allow_missing:
+            return 1
+        telling = [one for one in real if not is_steady(one.metric, one.unit)]
+        return 2 if telling and all(one.reason for one in telling) else 0
 
 
 def by_effect(comparisons: Sequence[ArmComparison]) -> list[ArmComparison]:
@@ -236,6 +258,8 @@ def terminal_lines(result: ABResult) -> Iterator[str]:
     yield from (f"note: {visible(note)}" for note in result.notes)
     if line := null_line(result):
         yield line
+    if result.why_nothing:
+        yield visible(result.why_nothing)
     yield f"{headline(result)}; {result.ended or 'not over yet'}"
 
 

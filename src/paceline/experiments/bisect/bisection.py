@@ -5,6 +5,7 @@ Candidates are built, cases run, and every run is in a journal before the next.
 
 import functools
 import math
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.errors import BuildError, PacelineError, SelectionError
+from paceline.experiments import trials
 from paceline.experiments.bisect.report import (
     GOOD,
     BisectionResult,
@@ -23,7 +25,7 @@ from paceline.experiments.bisect.report import (
 from paceline.experiments.bisect.search import Limits, Run, Search
 from paceline.experiments.builds.build import Builder, Built, Candidate, diff_stat
 from paceline.experiments.journal import Journal, write_report
-from paceline.experiments.trials import TrialSetting, run_trial
+from paceline.experiments.trials import TrialSetting
 from paceline.model import Case, Record, Status, is_finite, one_spelling
 from paceline.plan import find_results_place
 from paceline.record.codec import digest, dump
@@ -92,7 +94,9 @@ def run_bisection(
             data = {"index": index, "value": run.value, "reason": run.reason, "took_s": round(run.took_s, 6)}
             _take(search, journal.append("run", **data, **facts))
             on_run(run, search, task.question.at(index))
-    result = replace(search.result(), origin=task.origin, notes=task.notes)
+        copies = dict.fromkeys(entry["script"] for entry in journal.of("run") if "script" in entry)
+    notes = (f"{name} lies in the repository: each revision ran its own copy" for name in copies)
+    result = replace(search.result(), origin=task.origin, notes=(*task.notes, *notes))
     culprit, repo = result.named, task.builder.repo
     if culprit is None or repo is None or culprit.kind != "commit":
         return result
@@ -131,6 +135,12 @@ def _measure(
     record = run_case(task.case, setting, built, number)
     metric = task.question.metric
     value, reason = measured_value(record, metric)
+    script, own = record.case.script, task.case.script
+    if script and own and script != own and built.worktree:
+        name = os.path.relpath(script, built.worktree.path)
+        facts["script"] = name
+        if not os.path.exists(script):  # noqa: PTH110
+            reason = f"it has no {name}; write {{repo_dir}} into the entry to measure it by your own copy"
     if value is not None:
         facts |= {"unit": record.metrics[metric].unit, "direction": record.metrics[metric].direction}
     return Run(index=index, value=value, reason=reason, took_s=time.monotonic() - began), facts
@@ -163,7 +173,7 @@ def write_result(result: BisectionResult, out: Path) -> None:
 def run_case(case: Case, setting: TrialSetting, built: Built, number: int) -> Record:
     """One trial of one case alone, in what was built for it."""
     alone = replace(setting, only=(case.name,), jobs=1, venv=built.venv, worktree=built.worktree)
-    return next(record for record in run_trial(alone, number) if record.case.key == case.key)
+    return next(record for record in trials.run_trial(alone, number) if record.case.key == case.key)
 
 
 def measured_value(record: Record, metric: str) -> tuple[float | None, str]:

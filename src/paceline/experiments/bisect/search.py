@@ -6,6 +6,7 @@ It keeps no state but the runs themselves, so a search that was cut short goes o
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from paceline.experiments.ab.blocks import level_of, look_blocks
 from paceline.experiments.bisect.report import (
     GOOD,
     BisectionResult,
@@ -19,7 +20,6 @@ from paceline.judge import Bisection, Comparison, compare
 from paceline.model import Direction
 from paceline.numbers import chance, duration, percent
 
-_FIRST_END_RUNS = 5
 _MOST_END_FAULTS = 2
 
 
@@ -91,8 +91,10 @@ class Search:
         self.runs.append(run)
         if self._bisection is not None:
             self._bisection.observe(run.index, run.value)
-        elif isinstance(begun := self._judge_ends(), Bisection):
-            self._bisection = begun
+        elif isinstance(judged := self._judge_ends(), Bisection):
+            self._bisection = judged
+        else:
+            self._ending = judged
 
     def result(self) -> BisectionResult:
         """What can be said now."""
@@ -128,16 +130,20 @@ class Search:
         return [run.value for run in self.runs if run.index == index and run.value is not None]
 
     def _judge_ends(self) -> Ending | Bisection | None:
-        """The search to begin if the ends differ; why there is none; None while they need more runs."""
+        """The search to begin if the ends differ; why there is none; None while they need more runs.
+
+        The looks are those of an A/B test: few, and together they err as seldom as a single one may.
+        """
         good, bad = self._of(GOOD), self._of(self.last)
-        if len(good) != len(bad) or len(good) < min(_FIRST_END_RUNS, self._limits.end_runs):
+        looks = look_blocks(self._limits.end_runs)
+        if len(good) != len(bad) or len(good) not in looks:
             return None
         count, confidence = len(self.question.candidates), self._limits.confidence
         begun = Bisection(count, good=good, bad=bad, confidence=confidence)
-        if begun.reproduces is True:
+        seen = compare(good, bad, level=level_of(len(looks), 1))
+        if not seen.low <= 1 <= seen.high:
             return "reversed" if self._is_reversed(good, bad) else begun
-        is_over = begun.reproduces is False or len(good) >= self._limits.end_runs
-        return "not_reproduced" if is_over else None
+        return "not_reproduced" if begun.reproduces is False or len(good) == looks[-1] else None
 
     def _is_reversed(self, good: Sequence[float], bad: Sequence[float]) -> bool:
         """Whether the end that should be worse is the better one."""
@@ -151,11 +157,7 @@ class Search:
         if self._faults(GOOD) >= _MOST_END_FAULTS or self._faults(self.last) >= _MOST_END_FAULTS:
             return "unmeasurable"
         bisection = self._bisection
-        if bisection is None:
-            ending = self._judge_ends()
-            if isinstance(ending, str):
-                return ending
-        elif bisection.done:
+        if bisection is not None and bisection.done:
             if bisection.culprit is None:
                 return "not_reproduced"
             sure = sum(bisection.posterior[index] for index in bisection.suspects)

@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +40,15 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worktree:
-    """The files of one revision; builds may leave theirs beside them."""
+    """The files of one revision; builds may leave theirs beside them.
+
+    `top` is the user's own tree of the same repository: what a case runs from there is run from here instead. It is
+    None where it makes no difference, because what is measured was installed.
+    """
 
     path: Path
     revision: str
+    top: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +99,8 @@ class Builder:
             return Worktree(path=self.repo, revision="")
         # Trees that different commands built in are different trees.
         apart = self.cache_dir / "setups" / _digest(*self.setup) if self.setup else self.cache_dir
-        return checkout(self.repo, revision, cache_dir=apart)
+        tree = checkout(self.repo, revision, cache_dir=apart)
+        return tree if self.install else replace(tree, top=self.repo)
 
     def _set_up(self, tree: Worktree | None, venv: Venv | None) -> None:
         directory = tree.path if tree else Path.cwd()

@@ -1,6 +1,7 @@
 """A suspicion followed up: run again to confirm it, searched for its cause, and put into a finding."""
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,14 +34,19 @@ from paceline.finding import Finding, Stage
 from paceline.findings.commits import Repository
 from paceline.findings.suspects import commit_suspects, environment_suspects
 from paceline.history import Store
-from paceline.judge import Comparison, compare
-from paceline.numbers import chance, change
+from paceline.history.findings import write_findings
+from paceline.judge import Comparison
+from paceline.judge.comparison import LEVEL, student_quantile
+from paceline.judge.suspicion import spread
+from paceline.numbers import chance, change, interval
 from paceline.record.codec import load
 from paceline.record.layout import safe_name
 from paceline.session.request import Request
 
 JUDGE = "nightly"
-_FIRST_RUNS = 3
+_RUNS_AGAIN = 5
+_FEWEST_NIGHTS = 4
+_DOUBT = 0.00025
 
 Note = Callable[[str], None]
 
@@ -185,9 +191,10 @@ def _concluded(result: BisectionResult, out: Path) -> Followed:
 
 
 def _run_again(suspected: Suspected, night: Night) -> tuple[bool | None, str]:
-    """Whether the case is still worse than it was, where nothing that can be tried again changed; and a sentence.
+    """Whether the case is still worse than in the nights before, where nothing changed that could be put back.
 
-    It runs until the new values are told from the old ones or are seen to be like them.
+    A night counts once, however often it is run: what all of its runs share cannot be told from a change. So a few
+    runs are enough, and the noise between nights is what the difference is held against.
     """
     try:
         built = night.builder.build(night.tonight)
@@ -203,27 +210,47 @@ def _run_again(suspected: Suspected, night: Night) -> tuple[bool | None, str]:
         datasets=night.request.datasets,
     )
     values: list[float] = []
-    most_runs = max(3, night.options.confirm_runs)
-    for number in range(1, most_runs + 1):
-        record = run_case(case, setting, built, number)
-        value, reason = measured_value(record, suspected.series.metric)
+    for number in range(1, min(_RUNS_AGAIN, max(3, night.options.confirm_runs)) + 1):
+        value, reason = measured_value(run_case(case, setting, built, number), suspected.series.metric)
         if value is None:
             return None, f"could not be run again: {reason}"
         values.append(value)
-        if number >= _FIRST_RUNS:
-            verdict, by = _compared(suspected, values)
-            if verdict == "worse":
-                return True, f"Confirmed by {number} runs: {by}. Nothing that can be searched changed."
-            if verdict in ("same", "better"):
-                return False, f"Not confirmed: {number} runs say {verdict} ({by})."
-    return None, f"Neither confirmed nor refuted by {most_runs} runs: {_compared(suspected, values)[1]}."
+    return _held_against_nights(suspected, values)
 
 
-def _compared(suspected: Suspected, values: list[float]) -> tuple[str, str]:
-    found = compare(list(suspected.before), values, higher_is_better=suspected.direction == "higher")
-    if not math.isfinite(found.ratio):
-        return "inconclusive", "they cannot be compared"
-    return found.verdict, difference_text(found)
+def _held_against_nights(suspected: Suspected, values: Sequence[float]) -> tuple[bool | None, str]:
+    """Whether runs of one night say that a level is worse than that of the nights before; and a sentence.
+
+    A suspicion picks the oddest of a hundred nights, so it takes what one in four thousand nights shows by chance.
+    """
+    before = suspected.before
+    text = f"{len(values)} runs, held against {len(before)} nights before"
+    if len(before) < _FEWEST_NIGHTS:
+        return None, f"Neither confirmed nor refuted by {text}: these are too few."
+    is_relative = min(*before, *values) > 0
+    old, new = ([math.log(one) if is_relative else one for one in part] for part in (before, values))
+    size = 1.0 if is_relative else abs(statistics.median(old)) or 1.0
+    difference = (statistics.fmean(new) - statistics.median(old)) / size
+    noise = spread(old) or statistics.stdev(old)
+    # A median of n values is as exact as a mean of n / 1.57.
+    error = math.sqrt(noise**2 * (1 + 1.57 / len(old)) + statistics.variance(new) / len(new)) / size
+
+    def interval_of(doubt: float) -> tuple[float, float]:
+        reach = error * student_quantile(1 - doubt, len(old) - 1)
+        return difference - reach, difference + reach
+
+    def shown(one: float) -> float:
+        return math.expm1(min(one, 700.0)) if is_relative else one
+
+    sign = -1 if suspected.direction == "higher" else 1
+    usual = [shown(one) for one in interval_of((1 - LEVEL) / 2)]
+    by = interval(shown(difference), *usual)
+    if min(sign * one for one in interval_of(_DOUBT)) > 0:
+        weaker = "Weaker evidence than runs in turns: there is no old state that could be run again."
+        return True, f"Confirmed by {text}: {by}. {weaker}"
+    if max(sign * one for one in usual) < abs(suspected.effect):
+        return False, f"Not confirmed by {text}: {by}."
+    return None, f"Neither confirmed nor refuted by {text}: {by}."
 
 
 def _settled(
@@ -241,7 +268,12 @@ def _settled(
     if difference is not None:
         size = difference.ratio - 1
         finding = replace(finding, effect=size, low=difference.low - 1, high=difference.high - 1)
-    if stage is not None:
+    if stage == "not_reproduced" and suspected.finding is None:
+        refuted = replace(finding, id=suspected.refuted_id, verdict="inconclusive", stage=stage, stands=False)
+        with store.database.writing():
+            write_findings(store.database, [refuted])
+        finding = replace(finding, stage=stage)
+    elif stage is not None:
         kept = store.settle(finding, stage, culprit)
         finding = replace(finding, stage=kept.stage, culprit=kept.culprit)
     holds = followed.holds or (followed.holds is None and suspected.is_certain)

@@ -50,6 +50,11 @@ class Suspected:
         return self.finding.id if self.finding else finding_id(self.series, "worse", self.at.record_id)
 
     @property
+    def refuted_id(self) -> str:
+        """The id under which it is kept that it did not reproduce: a change that lasts is another finding."""
+        return finding_id(self.series, "inconclusive", self.at.record_id)
+
+    @property
     def is_certain(self) -> bool:
         """Whether the history alone shows that it changed, or an earlier night has confirmed it."""
         return self.finding is not None
@@ -82,9 +87,11 @@ def find_suspicions(
     ]
     by_key = {series_key(series): series for series in several}
     found = [*_lasting(known, by_key, order)]
+    refuted = [one for one in store.findings(withdrawn=True) if one.verdict == "inconclusive"]
     for key, series in by_key.items():
         if is_wanted(key.metric, metrics):
-            found += _newest(series, order, session_id, [one for one in known if one.series == key])
+            own, odd = ([one for one in several if one.series == key] for several in (known, refuted))
+            found += _newest(series, order, session_id, own, odd)
     merged = [one for several in split_by_machine(found, own_class) for one in _merged(several)]
     return sorted(merged, key=lambda one: (not one.is_certain, -one.weight))
 
@@ -127,9 +134,18 @@ def _lasting(known: Iterable[Finding], by_key: dict[SeriesKey, Series], order: O
         )
 
 
-def _newest(series: Series, order: Order, session_id: str, known: Sequence[Finding]) -> Iterator[Suspected]:
-    """A suspicion about the newest values, if tonight's is the last and the level before has no change in it."""
-    points = order.points(series)
+def _newest(
+    series: Series, order: Order, session_id: str, known: Sequence[Finding], refuted: Sequence[Finding]
+) -> Iterator[Suspected]:
+    """A suspicion about the newest values, if tonight's is the last and the level before has no change in it.
+
+    Points that were run again and did not reproduce are not asked about again.
+    """
+    points = [
+        point
+        for point in order.points(series)
+        if not any(one.at_time <= point.time <= one.first_bad.time for one in refuted)
+    ]
     changed = {one.at_record for one in known}
     points = points[max((i for i, point in enumerate(points) if point.record_id in changed), default=0) :]
     if not points or points[-1].session_id != session_id or series.direction is None:
