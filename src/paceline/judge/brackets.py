@@ -6,7 +6,7 @@ import numpy as np
 
 from paceline.judge.intervals import SHORTEST_SEGMENT, Floats
 
-_REACH = 40
+_REACH = 32
 _MISSED = 0.04  # How likely a step may lie outside, before and after in equal parts.
 # How likely a value is that belongs to neither level, beside one in the middle of its own: spikes decide nothing.
 _SPIKE = 0.005
@@ -27,17 +27,17 @@ def brackets(
     around = np.array(edges)
     steps, sizes = around[1:-1, None], np.diff(around)
     points = steps + _OFFSETS
-    values = series[np.clip(points, 0, len(series) - 1)]
-    old, new = (values - np.array(each)[:, None] for each in (levels[:-1], levels[1:]))
-    before = np.maximum(np.minimum(old[:, :-1], _FARTHEST), -_FARTHEST) * correlation
-    after = np.maximum(np.minimum(new[:, :-1], _FARTHEST), -_FARTHEST) * correlation
+    values = series[np.minimum(np.maximum(points, 0), len(series) - 1)]
+    both = values - np.array((levels[:-1], levels[1:]))[:, :, None]
+    expected = np.minimum(np.maximum(both[:, :, :-1], -_FARTHEST), _FARTHEST)
+    expected *= correlation
+    # All points before a step are old, it is new after an old one, those after it are new.
+    distances = both[[0, 1, 1], :, 1:] - expected[[0, 0, 1]]
     # A level of few points is not known better than they tell.
-    of_old, of_new = (max(variance, _TINY) * (1 + 1 / size[:, None]) for size in (sizes[:-1], sizes[1:]))
-    as_old = _likelihood(old[:, 1:] - before, of_old)
-    as_new = _likelihood(new[:, 1:] - after, of_new)
-    # The likelihood of a place: all points before it are old, it is new after an old one, those after it are new.
-    likelihood = np.cumsum(as_old - as_new, axis=1) - as_old
-    likelihood += _likelihood(new[:, 1:] - before, of_new)
+    doubt = (1 + 1 / np.array((sizes[:-1], sizes[1:], sizes[1:])))[:, :, None]
+    as_old, as_first, as_new = _likelihood(distances, max(variance, _TINY) * doubt)
+    likelihood = np.cumsum(as_old - as_new, axis=1)
+    likelihood += as_first - as_old
     points = points[:, 1:]
     lowest, highest = steps - sizes[:-1, None] // 2, steps + sizes[1:, None] // 2
     likelihood[(points < lowest) | (points > highest)] = -np.inf

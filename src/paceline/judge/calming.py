@@ -18,27 +18,32 @@ _LARGEST_DIFFERENCE = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calm:
-    """A series around 0 in units of its robust standard deviation `scale`, with its spikes clipped, and as it was."""
+    """A series around 0 in units of its robust standard deviation `scale`, with its spikes clipped."""
 
     values: Floats
-    with_spikes: Floats
     scale: float
+    middle: float
+    weekdays: Floats | None
+
+    def with_spikes(self, series: Floats) -> Floats:
+        """The series as it was, in the same units."""
+        with np.errstate(over="ignore"):  # Infinite where there is no other noise than spikes.
+            same: Floats = (series - self.middle) / self.scale
+        return same if self.weekdays is None else same - self.weekdays
 
 
 def calmed(series: Floats, days: Integers | None) -> Calm:
     """The series without spikes and weekdays; a scale of 0 if it never changes."""
     clipped, scale = _clip(series)
+    middle = float(clipped[len(clipped) // 2])
     if scale == 0:
-        return Calm(values=clipped, with_spikes=clipped, scale=scale)
-    middle = clipped[len(clipped) // 2]
+        return Calm(values=clipped, scale=scale, middle=middle, weekdays=None)
     clipped -= middle
     clipped /= scale
-    with_spikes = series - middle
-    with_spikes /= scale  # May be infinite where there is no other noise than spikes.
-    pattern = _weekdays(clipped, days)
-    if pattern is None:
-        return Calm(values=clipped, with_spikes=with_spikes, scale=scale)
-    return Calm(values=clipped - pattern, with_spikes=with_spikes - pattern, scale=scale)
+    weekdays = _weekdays(clipped, days)
+    if weekdays is not None:
+        clipped -= weekdays
+    return Calm(values=clipped, scale=scale, middle=middle, weekdays=weekdays)
 
 
 def difference_variance(series: Floats, lag: int) -> float:

@@ -25,8 +25,8 @@ _SHORTEST_SERIES = 2 * SHORTEST_SEGMENT + 2
 _HOP = LONGEST_SERIES * 3 // 4
 _INSIDE = (LONGEST_SERIES - _HOP) // 2
 _SAME_PLACE = 5
-_SCREEN = 0.75  # The first look lets pass what the second, sharper one decides.
-_ALARMS_PER_POINT = 4e-4
+_SCREEN = 0.78  # The first look lets pass what the second, sharper one decides.
+_ALARMS_PER_POINT = 2e-4
 _LARGEST = 1e300
 _LARGEST_EXPONENT = math.log(_LARGEST)
 _PAYS_FROM = 500_000  # Points; with fewer, starting processes takes longer than they save.
@@ -192,7 +192,8 @@ def _judged(values: Floats, days: Integers | None, begin: int, end: int) -> Wind
         return Window(shifts=[])
     ratios = bool(series.min() > 0)
     known = None if days is None else days[begin:end]
-    calm = calmed(np.log(series) if ratios else _within_one(series), known)
+    scaled = np.log(series) if ratios else _within_one(series)
+    calm = calmed(scaled, known)
     if calm.scale == 0:
         return Window(shifts=[])
     steps = confirm(calm.values, _candidates, _threshold(len(series)))
@@ -209,7 +210,7 @@ def _judged(values: Floats, days: Integers | None, begin: int, end: int) -> Wind
         else _relative(series[a:b], series[b:c])
         for a, b, c, jump in zip(edges, edges[1:], edges[2:], steps.jumps, strict=False)
     ]
-    places = steps.places(calm.with_spikes)
+    places = steps.places(calm.with_spikes(scaled))
     return Window(
         shifts=[
             Shift(index=begin + index, effect=effect, score=score, first=begin + first, last=begin + last)
@@ -252,13 +253,13 @@ def p_value(score: float, length: int) -> float:
 
 def _searched(length: int) -> float:
     # Fitted to the best scores of simulated series of 20 to 900 points; see docs/statistics.md.
-    return 10 + 0.05 * length
+    return 5 + 0.025 * length
 
 
 @lru_cache(maxsize=1024)
 def _threshold(length: int) -> float:
     """The score that is reached by chance as often as alarms are allowed."""
-    chance = min(max(_ALARMS_PER_POINT * length, 0.03), 0.1)
+    chance = min(max(_ALARMS_PER_POINT * length, 0.025), 0.05)
     return math.sqrt(2 * math.log(_searched(length) / -math.log1p(-chance)))
 
 

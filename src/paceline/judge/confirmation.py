@@ -9,9 +9,6 @@ import math
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
-
-import numpy as np
 
 from paceline.judge.brackets import brackets
 from paceline.judge.intervals import SHORTEST_SEGMENT, Floats
@@ -73,8 +70,8 @@ class Steps:
 
 def confirm(series: Floats, find: Callable[[Floats], list[int]], threshold: float) -> Steps:
     """The steps among those that `find` proposes that reach the threshold; the series is in units of its noise."""
-    shifts = LevelShifts(series)
     candidates = find(series)
+    shifts = LevelShifts(series)
     if not candidates:
         return Steps(scores={}, shifts=shifts)
     steps = _steps_of(shifts, candidates, threshold)
@@ -82,10 +79,10 @@ def confirm(series: Floats, find: Callable[[Floats], list[int]], threshold: floa
         edges = [0, *(steps.scores or candidates), shifts.length]
         kept = _against_the_trend(shifts, edges)
         starts = [kept] if shifts.looks_like_line(edges, kept) else []
-        if shifts.still_drifts(edges):
+        if (steps.scores or starts) and shifts.still_drifts(edges):
             starts.append(edges)
         drifting = [_on_a_line(shifts, each, find, threshold) for each in starts]
-        steps = min([steps, *drifting], key=lambda each: each.cost(threshold))
+        steps = min([steps, *drifting], key=lambda each: each.cost(threshold)) if drifting else steps
     steps = replace(steps, scores=_abrupt(steps, threshold))
     if len(steps.scores) <= max(_OFTEN, shifts.length / _APART):
         return steps
@@ -122,7 +119,7 @@ def _slow_score(shifts: LevelShifts, edges: list[int], explained: float) -> floa
     wandering = Wandering(shifts.rest(edges).values, freedom)
     own = explained * (1 - correlation) ** 2 / max(variance, _TINY)
     weights, others = wandering.weights(correlation), wandering.squared_slow_scores(explained)
-    squared = mixed(_squared_normal(own, freedom), weights, _squared_normal(others, freedom))
+    squared = mixed(own, others, weights, freedom)
     return math.sqrt(max(squared, 0.0))
 
 
@@ -209,18 +206,12 @@ def _scores(
     scores = []
     for i, (begin, step, end) in enumerate(zip(edges, edges[1:], edges[2:], strict=False)):
         lopsided = _lopsided(step - begin, end - step) * skewness * math.copysign(1, jumps[i])
-        others = wandering.squared_scores(begin, step, end, jumps[i])
         louder = rest.loudness(step)
-        own, others = explained[i] / variance / louder, others / louder
-        squared = mixed(_squared_normal(own, freedom), weights, _squared_normal(others, freedom))
+        others = wandering.squared_scores(begin, step, end, jumps[i]) / louder
+        squared = mixed(explained[i] / variance / louder, others, weights, freedom)
         score = _as_if_normal(math.sqrt(max(squared, 0.0)), lopsided)
         scores.append(math.sqrt(max(score**2 - _EXCURSION, 0.0)) if returns[i] else score)
     return scores
-
-
-def _squared_normal(squared: Any, freedom: int) -> Any:
-    """The squared normal score that is as unlikely as this of Student's t (Wallace's approximation)."""
-    return ((8 * freedom + 1) / (8 * freedom + 3)) ** 2 * freedom * np.log1p(squared / freedom)
 
 
 def _returns(levels: list[float]) -> list[bool]:

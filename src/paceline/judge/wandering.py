@@ -13,21 +13,23 @@ import numpy as np
 from paceline.judge.intervals import LONGEST_SERIES, Floats
 
 # How alike the moods of two nights are, and their variance in that of a night's own noise.
-_KINDS = ((0.8, 1.0), (0.8, 3.0), (0.93, 0.5), (0.93, 2.0))
-_LIKELY = math.log(0.05)  # Each kind before anything is known, beside noise without moods.
+_KINDS = ((0.8, 1.0), (0.8, 3.0), (0.93, 2.0))
+_LIKELY = math.log(0.2)  # Each kind before anything is known, beside noise without moods.
 _TAPS = 24
 _TINY = 1e-12
-_SEEN = 128  # Points on each side of a step that say something of it.
+_SEEN = 64  # Points on each side of a step that say something of it.
 
 
 class Wandering:
     """A series of residuals under each kind of wandering."""
 
     def __init__(self, residuals: Floats, freedom: int) -> None:
-        taps, self._levels = _filters()
+        taps, self._levels, self._squares, self._sums = _filters()
         padded = np.zeros(len(residuals) + _TAPS - 1)
         padded[_TAPS - 1 :] = residuals
-        self._innovations = taps @ np.lib.stride_tricks.sliding_window_view(padded, _TAPS).T
+        step = padded.itemsize
+        windows: Floats = np.ndarray((_TAPS, len(residuals)), buffer=padded, strides=(step, step))
+        self._innovations = taps @ np.ascontiguousarray(windows)
         squares = np.einsum("ij,ij->i", self._innovations, self._innovations)
         self._variances = np.maximum(squares, _TINY) / freedom
         self._freedom = freedom
@@ -47,9 +49,11 @@ class Wandering:
         begin, end = max(begin, step - _SEEN), min(end, step + _SEEN)
         before, size = step - begin, end - begin
         level, after = self._levels[:, :size], self._levels[:, : end - step]
-        common = np.einsum("ij,ij->i", level[:, before:], after)
-        of_level = np.einsum("ij,ij->i", level, level)
-        of_step = np.einsum("ij,ij->i", after, after)
+        of_level, of_step = self._squares[size - 1], self._squares[end - step - 1]
+        if before >= _TAPS:
+            common = level[:, -1] * self._sums[end - step - 1]
+        else:
+            common = np.einsum("ij,ij->i", level[:, before:], after)
         seen = self._innovations[:, begin:end]
         by_level = np.einsum("ij,ij->i", level, seen) + jump * common
         by_step = np.einsum("ij,ij->i", after, seen[:, before:]) + jump * of_step
@@ -64,20 +68,35 @@ class Wandering:
         return scores
 
 
-def mixed(own: float, weights: Floats, others: Floats) -> float:
-    """The squared score that is as unlikely as the weighted mean of these, of which the first weighs 1."""
-    least = min(own, float(others.min()))
-    chance = math.exp((least - own) / 2) + float(weights @ np.exp((least - others) / 2))
-    return least - 2 * math.log(chance / (1 + float(weights.sum())))
+def mixed(own: float, others: Floats, weights: Floats, freedom: int) -> float:
+    """The squared normal score as unlikely as the weighted mean of these of Student's t; the first weighs 1.
+
+    Of t with ν degrees of freedom it is (8ν + 1)² / (8ν + 3)² · ν ln(1 + t² / ν) (Wallace).
+    """
+    scale = ((8 * freedom + 1) / (8 * freedom + 3)) ** 2 * freedom
+    own = scale * math.log1p(own / freedom)
+    chance, total = 1.0, 1.0
+    for other, weight in zip(others.tolist(), weights.tolist(), strict=True):
+        chance += weight * math.exp(min((own - scale * math.log1p(other / freedom)) / 2, 600.0))
+        total += weight
+    return own - 2 * math.log(chance / total)
 
 
 @cache
-def _filters() -> tuple[Floats, Floats]:
-    """For each kind the filter that leaves what is new every night, newest last, and what it makes of a level."""
+def _filters() -> tuple[Floats, Floats, Floats, Floats]:
+    """For each kind the filter that leaves what is new every night, newest last, and what it makes of a level.
+
+    Of the latter also, for each number of points, the sums of squares and the sums.
+    """
     taps = np.array([_taps(likeness, share) for likeness, share in _KINDS])
     levels = np.repeat(taps.sum(axis=1)[:, None], LONGEST_SERIES, axis=1)
     levels[:, :_TAPS] = np.cumsum(taps, axis=1)
-    return taps[:, ::-1].copy(), levels
+    return (
+        taps[:, ::-1].copy(),
+        levels,
+        np.cumsum(levels**2, axis=1).T.copy(),
+        np.cumsum(levels, axis=1).T.copy(),
+    )
 
 
 def _taps(likeness: float, share: float) -> Sequence[float]:
