@@ -10,9 +10,9 @@ from paceline.judge.discoveries import FLOOR
 from stored_records import session
 
 WEAK = noisy(40, (25, 1.012), seed=33)
-"""A p-value of 0.001: chance, for whoever looks at many series."""
+"""A p-value of 0.002: chance, for whoever looks at many series."""
 SLOW = noisy(120, (60, 1.02), seed=4, noise=0.02)
-"""Two percent in noise of two percent: it takes more than 40 results to be sure of."""
+"""Two percent in noise of two percent: it takes more than 30 results to be sure of."""
 
 
 def cases_with_findings(store: Store) -> set[str]:
