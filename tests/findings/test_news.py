@@ -9,10 +9,10 @@ from paceline.history import Store, open_store
 from paceline.judge.discoveries import FLOOR
 from stored_records import session
 
-WEAK = noisy(40, (25, 1.012), seed=78)
-"""A p-value of 0.0013: chance, for whoever looks at many series."""
-SLOW = noisy(100, (60, 1.022), seed=4, noise=0.02)
-"""Two percent in noise of two percent: it takes 34 results to be sure of."""
+WEAK = noisy(40, (25, 1.012), seed=33)
+"""A p-value of 0.002: chance, for whoever looks at many series."""
+SLOW = noisy(120, (60, 1.02), seed=4, noise=0.02)
+"""Two percent in noise of two percent: it takes more than 30 results to be sure of."""
 
 
 def cases_with_findings(store: Store) -> set[str]:
@@ -46,14 +46,14 @@ def test_a_slow_detection_is_in_the_report_of_the_session_that_found_it(tmp_path
         add_nights(store, {"sort": SLOW[:60]})
         detect(store)
         reported = {}
-        for night in range(61, 101):
+        for night in range(61, 121):
             add_nights(store, {"sort": [SLOW[night - 1]]}, first=night)
             detect(store)
             if found := session_findings(store, session(night).id):
                 reported[night] = found
         (finding,) = store.findings()
         assert finding.found_after > 30 and finding.found_in == session(min(reported)).id
-        assert list(reported) == list(range(min(reported), 101))
+        assert list(reported) == list(range(min(reported), 121))
         assert all(one.fails for found in reported.values() for one in found)
 
 
@@ -69,3 +69,16 @@ def test_a_past_that_was_imported_is_listed_and_is_not_a_sessions_fault(tmp_path
             detect(store)
         (told,) = session_findings(store, session(50).id)
         assert told.case == "case-0" and told.fails
+
+
+def test_a_slow_drift_is_one_finding_that_says_so(tmp_path: Path) -> None:
+    drifting = [value * 1.10 ** (night / 200) for night, value in enumerate(noisy(220, noise=0.005))]
+    with open_store(tmp_path / "benchmark.db") as store:
+        add_nights(store, {"sort": drifting[:40]})
+        detect(store)
+        for begin in range(40, 220, 20):
+            add_nights(store, {"sort": drifting[begin : begin + 20]}, first=begin + 1)
+            detect(store)
+        assert [(one.kind, one.verdict) for one in store.findings()] == [("drift", "worse")]
+        (told,) = session_findings(store, session(220).id)
+        assert "little by little" in told.message and told.fails

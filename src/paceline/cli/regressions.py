@@ -163,6 +163,7 @@ def _table_lines(
         values = read_curve(store, one, order, window=_WINDOW).values
         names = (one.id, visible(case), visible(one.metric), one.word)
         size, chance = interval(one.effect, one.low, one.high), p_value(one.p_value)
+        size += " drift" if one.kind == "drift" else ""
         if one.kind == "stopped":
             size, chance = f"since {one.last_good.time[:10]}", ""
         rows.append((*names, size, chance, _standing(one), sparkline(values) if values else ""))

@@ -12,10 +12,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from paceline.finding import Finding, Place, SeriesKey
+from paceline.finding import Finding, Kind, Place, SeriesKey
 from paceline.findings.commits import Repository
 from paceline.findings.order import read_order
-from paceline.findings.segments import Change, Judge, Judged, column_key, describe, place_of_point
+from paceline.findings.segments import (
+    Change,
+    Judge,
+    Judged,
+    column_key,
+    describe,
+    describe_drift,
+    place_of_point,
+)
 from paceline.findings.stopped import find_stopped
 from paceline.findings.suspects import Suspect, commit_suspects, environment_suspects
 from paceline.findings.watched import watched
@@ -32,7 +40,7 @@ from paceline.history.findings import (
 from paceline.history.places import read_state, write_state
 from paceline.judge import Control
 
-_DETECTOR = "3"
+_DETECTOR = "4"
 """Changes when the detector does: then every series is looked at again."""
 
 Moment = tuple[int, int | str]
@@ -155,7 +163,12 @@ def _updated(
             before = matched.get(change.index)
             if before or change.p_value <= level:
                 yield _finding(one, change, before, causes.get((one.judged.key, change.index), ()))
-        kept = {finding.id for finding in matched.values()}
+        drift = describe_drift(one.judged)
+        drifted = (each for each in known if each.kind == "drift" and drift and each.verdict == drift.verdict)
+        before = next(drifted, None)
+        if drift and (before or drift.p_value <= level):
+            yield _finding(one, drift, before, (), kind="drift")
+        kept = {finding.id for finding in matched.values()} | ({before.id} if before else set())
         for finding in known:
             if finding.id not in kept:
                 yield replace(finding, stands=_outlives(finding, one.judged))
@@ -169,12 +182,19 @@ def _outlives(finding: Finding, judged: Judged) -> bool:
     return finding.stands and finding.epoch == judged.epoch and is_gone
 
 
-def _finding(found: _Found, change: Change, before: Finding | None, suspects: tuple[Suspect, ...]) -> Finding:
+def _finding(
+    found: _Found,
+    change: Change,
+    before: Finding | None,
+    suspects: tuple[Suspect, ...],
+    kind: Kind = "step",
+) -> Finding:
     judged = found.judged
     at, newest = judged.points[change.index], max(judged.points, key=lambda point: point.time)
     undone = change.verdict == "worse" and change.undone_at is not None
     known = before or Finding(
-        id=finding_id(judged.key, change.verdict, at.record_id),
+        id=finding_id(judged.key, change.verdict if kind == "step" else kind, at.record_id),
+        kind=kind,
         **judged.key.parts,
         verdict=change.verdict,
         found_at=newest.time,
@@ -286,7 +306,8 @@ def match(known: Sequence[Finding], judged: Judged, changes: Sequence[Change]) -
                 finding,
             )
             for finding in known
-            if finding.epoch == judged.epoch
+            if finding.kind == "step"
+            and finding.epoch == judged.epoch
             and (position := _position(finding, positions, judged)) is not None
             for change in changes
             if change.verdict == finding.verdict and abs(change.index - position) <= FARTHEST

@@ -8,6 +8,8 @@ import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
 
 import numpy as np
 
@@ -15,7 +17,7 @@ from paceline.finding import Finding, Place, SeriesKey
 from paceline.findings.order import Order, position_of, read_order
 from paceline.history import Store
 from paceline.history.series import Column, Point, Series
-from paceline.judge import ChangePoint, change_points, compare
+from paceline.judge import ChangePoint, Drift, analyse, change_points, compare
 from paceline.judge.requirements import Baseline
 from paceline.metrics import is_steady
 from paceline.model import Direction, Verdict
@@ -23,6 +25,7 @@ from paceline.model import Direction, Verdict
 SMALLEST_EFFECT = 0.005
 """A change of less than half a percent is real on a quiet machine, and nobody's night is worth it."""
 
+_TIME = Point._fields[2:].index("time")
 _COMPARED = 30
 """Points on each side of a change that tell how large it is: enough for a narrow interval, and recent."""
 _RECENT = 20
@@ -42,8 +45,8 @@ class Change:
     first_bad: int
     verdict: Verdict
     effect: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     p_value: float
     undone_at: int | None
     """The first point of the later level that is as good as the one before the change."""
@@ -58,6 +61,7 @@ class Judged:
     direction: Direction
     points: Sequence[Point]
     found: tuple[ChangePoint, ...]
+    drift: Drift | None = None
 
 
 def series_key(series: Series) -> SeriesKey:
@@ -82,31 +86,49 @@ class Judge:
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._last: tuple[object, dict[bool, list[int] | None]] = (None, {})
+        self._last: tuple[object, dict[bool, tuple[list[int] | None, list[int] | None]]] = (None, {})
 
     def judge(self, column: Column, *, keep_points: bool) -> Judged:
         """Where the series changed, all that may be by chance included; its points only if there is a use for them."""
         assert column.direction is not None, "only metrics with a direction are judged"
-        chosen = self._chosen(column.fields, is_steady(column.metric, column.unit or None))
+        chosen, days = self._chosen(column.fields, is_steady(column.metric, column.unit or None))
         values = column.values if chosen is None else [column.values[i] for i in chosen]
-        found = change_points(np.array(values))
-        points = column.points() if found or keep_points else []
+        analysis = analyse(np.array(values), days)
+        points = column.points() if analysis.changes or analysis.drift or keep_points else []
         return Judged(
             key=column_key(column),
             epoch=column.epoch,
             direction=column.direction,
             points=points if chosen is None or not points else [points[i] for i in chosen],
-            found=found,
+            found=analysis.changes,
+            drift=analysis.drift,
         )
 
-    def _chosen(self, fields: Sequence[tuple[str, ...]], steady: bool) -> list[int] | None:
-        """Which points are judged, and in which order. Most metrics of a case share it."""
+    def _chosen(
+        self, fields: Sequence[tuple[str, ...]], steady: bool
+    ) -> tuple[list[int] | None, list[int] | None]:
+        """Which points are judged, and in which order; and on which days. Most metrics of a case share it."""
         if self._last[0] is not fields:
             self._last = fields, {}
         known = self._last[1]
         if steady not in known:
-            known[steady] = self._order.chosen(fields, steady)
+            chosen = self._order.chosen(fields, steady)
+            known[steady] = chosen, days_of([fields[i][_TIME] for i in chosen or range(len(fields))])
         return known[steady]
+
+
+def days_of(times: Iterable[str]) -> list[int] | None:
+    """The numbers of the days of these times; None if they do not follow each other."""
+    days = [_day(time[:10]) for time in times]
+    return days if all(0 < a <= b for a, b in itertools.pairwise(days)) else None
+
+
+@lru_cache(maxsize=4096)
+def _day(text: str) -> int:
+    try:
+        return date.fromisoformat(text).toordinal()
+    except ValueError:
+        return 0
 
 
 def column_key(column: Column) -> SeriesKey:
@@ -128,6 +150,25 @@ def describe(judged: Judged) -> list[Change | None]:
         else None
         for number in range(len(judged.found))
     ]
+
+
+def describe_drift(judged: Judged) -> Change | None:
+    """The drift at the end of a series, as a change that is not over yet; None if there is none that matters."""
+    drift = judged.drift
+    if drift is None or abs(drift.effect) < SMALLEST_EFFECT:
+        return None
+    is_worse = (drift.effect > 0) == (judged.direction == "lower")
+    return Change(
+        index=drift.begin,
+        last_good=max(drift.begin - 1, 0),
+        first_bad=len(judged.points) - 1,
+        verdict="worse" if is_worse else "better",
+        effect=drift.effect,
+        low=None,
+        high=None,
+        p_value=drift.p_value,
+        undone_at=None,
+    )
 
 
 def _describe(

@@ -83,7 +83,7 @@ def _read_ran(store: Store, order: Order) -> list[_Ran]:
             (one, store.database.rows(_CASES, (bytes.fromhex(one.id),))) for one in sessions[:_SESSIONS][::-1]
         ]
     return [
-        _Ran(session=one, cases=frozenset((names.current(key), *told) for key, *told in found))  # type: ignore[misc]
+        _Ran(session=one, cases=frozenset((names.current(key), *told) for key, *told in found))
         for one, found in rows
         if found
     ]

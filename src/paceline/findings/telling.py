@@ -71,7 +71,7 @@ def message(one: Finding) -> str:
         return f"{since}, while its suite went on for {sessions} [{one.id}]"
     size = interval(one.effect, one.low, one.high)
     between = f"between {place_text(one.last_good)} and {place_text(one.first_bad)}"
-    text = f"{size} {between}"
+    text = f"{size} {between}" if one.kind != "drift" else f"{size}, little by little, {between}"
     if one.culprit:
         text = f"{size}: {culprit_text(one.culprit)}; {between}"
     elif one.stage == "not_reproduced":

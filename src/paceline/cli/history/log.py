@@ -12,7 +12,7 @@ from paceline.cli.completion import complete_case, complete_metric
 from paceline.cli.database import db_option, find_cases, json_option, moment_of, open_database
 from paceline.cli.output import write_json, write_lines
 from paceline.errors import HistoryError
-from paceline.numbers import change
+from paceline.numbers import change, percent
 from paceline.report.format import aligned, quantity, spelled_for, unit_beside, visible
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ def _table(store: "Store", found: Sequence["Series"], last: int) -> Iterator[str
         if number:
             yield ""
         yield _title(epochs[0])
+        yield from _unrest(epochs[-1])
         resets = {epoch.at: epoch.why for epoch in store.epochs(epochs[0].case_key)}
         rows = [row for series in epochs for row in _rows(series, resets)]
         yield from aligned([("time (UTC)", "revision", "session", "value", "change", ""), *rows[-last:]])
@@ -100,6 +101,16 @@ def _title(series: "Series") -> str:
     version = f"version {series.version}" if series.version != "1" else ""
     facts = (version, series.variant or "", better, f"machines {series.environment_class or 'unknown'}")
     return f"{visible(series.case_key)} {visible(series.metric)} ({', '.join(filter(None, facts))})"
+
+
+def _unrest(series: "Series") -> Iterator[str]:
+    """A line about a level that moves by itself, in the newest epoch."""
+    from paceline.findings.segments import days_of  # brings numpy
+    from paceline.judge import analyse
+
+    unrest = analyse(series.values, days_of(point.time for point in series.points)).unrest
+    if unrest:
+        yield f"restless: ±{percent(unrest)} within a week"
 
 
 def _rows(series: "Series", resets: dict[str, str]) -> Iterator[tuple[str, ...]]:
