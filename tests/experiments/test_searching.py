@@ -65,6 +65,13 @@ def test_ends_that_are_alike_are_seldom_said_to_differ() -> None:
     assert differ <= 6
 
 
+def test_ends_of_a_mere_suspicion_differ_only_if_they_do_so_clearly() -> None:
+    """Of fifty nights that look odd none may be confirmed by chance; a change of several times the noise still is."""
+    alike = [go_on(Search(QUESTION, Limits(asked=50)), noisy(99, 0.0, seed)).result() for seed in range(200)]
+    assert [one.ending for one in alike].count("not_reproduced") == 200
+    assert go_on(Search(QUESTION, Limits(asked=50)), noisy(13, 0.2)).result().culprit == 13
+
+
 def test_a_regression_that_is_not_there_is_said_to_be_none() -> None:
     result = go_on(Search(QUESTION, Limits()), noisy(99, 0.0, seed=3)).result()
     assert (result.ending, result.culprit, result.exit_code) == ("not_reproduced", None, 1)

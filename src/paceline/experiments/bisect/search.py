@@ -37,13 +37,15 @@ class Run:
 class Limits:
     """When a search ends: at a confidence, or when its runs or its time are spent.
 
-    `end_runs` is how often each end may be measured before their difference counts as not to be seen.
+    `end_runs` is how often each end may be measured before their difference counts as not to be seen; `asked` is
+    among how many such questions, asked where nothing changed, one answer may be wrong as seldom as of a single one.
     """
 
     confidence: float = 0.95
     max_runs: int = 150
     budget_s: float = float("inf")
     end_runs: int = 15
+    asked: int = 1
 
 
 class Search:
@@ -140,7 +142,7 @@ class Search:
             return None
         count, confidence = len(self.question.candidates), self._limits.confidence
         begun = Bisection(count, good=good, bad=bad, confidence=confidence)
-        seen = compare(good, bad, level=level_of(len(looks), 1))
+        seen = compare(good, bad, level=level_of(len(looks), self._limits.asked))
         if not seen.low <= 1 <= seen.high:
             return "reversed" if self._is_reversed(good, bad) else begun
         return "not_reproduced" if begun.reproduces is False or len(good) == looks[-1] else None

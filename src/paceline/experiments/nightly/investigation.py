@@ -48,6 +48,9 @@ _RUNS_AGAIN = 5
 _FEWEST_NIGHTS = 4
 _DOUBT = 0.00025
 
+_ODD_NIGHTS = 50
+"""So many nights look odd, and are not, for each change that the series itself does not show yet."""
+
 Note = Callable[[str], None]
 
 
@@ -146,7 +149,10 @@ def _make_task(suspected: Suspected, bracket: Bracket, night: Night) -> BisectTa
         ),
         builder=night.builder,
         limits=Limits(
-            confidence=options.confidence, max_runs=options.max_runs, end_runs=max(3, options.confirm_runs)
+            confidence=options.confidence,
+            max_runs=options.max_runs,
+            end_runs=max(3, options.confirm_runs),
+            asked=1 if suspected.is_certain else _ODD_NIGHTS,
         ),
         out=night.results_dir,
         origin={"regression": suspected.finding.id} if suspected.finding else {},
