@@ -17,8 +17,8 @@ from paceline.errors import PacelineError
 FLOOR = 1e-4
 """The p-value up to which a change that is new is always believed.
 
-A series of noise comes below it for the first time in about one of 30,000 nights, which is one false alarm a month of
-1,000 series: on neighbouring nights it looks nearly the same (measured, see docs/statistics.md)."""
+The aim is that a series of noise comes below it for the first time in one of 30,000 nights, one false alarm a month of
+1,000 series; on neighbouring nights it looks nearly the same. What was measured is in docs/statistics.md."""
 
 _CHANCE = 1 / 30_000
 _REWARD = 0.05
