@@ -57,7 +57,8 @@ def in_a_week(series: Floats, days: Integers | None) -> Floats:
         return series[_WEEK:] - series[:-_WEEK]
     later = np.minimum(np.searchsorted(days, days + _WEEK), len(days) - 1)
     (pairs,) = (days[later] == days + _WEEK).nonzero()
-    return series[later[pairs]] - series[pairs]
+    differences: Floats = series[later[pairs]] - series[pairs]
+    return differences
 
 
 def _mean_square(differences: Floats) -> float:
