@@ -204,7 +204,7 @@ def _incident_lines(members: "Sequence[tuple[Finding, str]]") -> Iterator[str]:
             why = f": {one.said.why}" if one.said.why else ""
             yield visible(f"    {one.said.state} by {one.said.who or 'somebody'} on {one.said.at[:10]}{why}")
     yield from (visible(f"    question: {one.question}") for one, _ in members if one.question)
-    listed = [suspect for one, _ in members if one.is_open for suspect in one.suspects]
+    listed = [suspect for one, _ in members if one.stage != "not_reproduced" for suspect in one.suspects]
     suspects = [] if culprits else list({repr(suspect): suspect for suspect in listed}.values())
     yield from (f"    suspect: {visible(suspect_text(one))}" for one in suspects[:_MOST_SUSPECTS])
     if len(suspects) > _MOST_SUSPECTS:
@@ -240,7 +240,11 @@ def _markdown_lines(found: "Sequence[Finding]") -> Iterator[str]:
         size = "stopped" if one.kind == "stopped" else size
         why = f": {one.said.why}" if one.said and one.said.why else ""
         causes = one.question or (
-            culprit_text(one.culprit) if one.culprit else suspects_text(one.suspects) if one.is_open else ""
+            culprit_text(one.culprit)
+            if one.culprit
+            else suspects_text(one.suspects)
+            if one.stage != "not_reproduced"
+            else ""
         )
         cells = (one.case, one.metric, between, causes, _standing(one) + why)
         case, metric, between, suspects, state = map(escape, cells)
