@@ -197,7 +197,8 @@ class _Seen:
         for number, (_, density) in enumerate(_SHAPES):
             chosen = self._shapes == number
             logs[:, chosen] = np.log(np.maximum(density(away[:, chosen, None] - _LEVELS), 1e-300))
-        return logs - np.log(self._scales)[None, :, None]
+        logs -= np.log(self._scales)[None, :, None]
+        return logs
 
     def weigh(self) -> tuple[Floats, float, Floats]:
         """The log evidence of each row, and that of no difference; the good and the bad level that each row expects.

@@ -135,11 +135,15 @@ def _measure(
     record = run_case(task.case, setting, built, number)
     metric = task.question.metric
     value, reason = measured_value(record, metric)
-    script, own = record.case.script, task.case.script
-    if script and own and script != own and built.worktree:
-        name = os.path.relpath(script, built.worktree.path)
-        facts["script"] = name
-        if not os.path.exists(script):  # noqa: PTH110
+    own, tree = task.case.script, built.worktree
+    if (
+        own
+        and tree
+        and tree.top
+        and str(copy := tree.path / os.path.relpath(own, tree.top)) in record.command
+    ):
+        facts["script"] = name = os.path.relpath(own, tree.top)
+        if not copy.exists():
             reason = f"it has no {name}; write {{repo_dir}} into the entry to measure it by your own copy"
     if value is not None:
         facts |= {"unit": record.metrics[metric].unit, "direction": record.metrics[metric].direction}
