@@ -5,6 +5,8 @@ export interface Comparison {
   ratio: number;
   low: number;
   high: number;
+  /** The levels that the ratio is of. */
+  levels: [number, number];
 }
 
 interface Estimate {
@@ -79,16 +81,25 @@ const TAIL = 0.02;
 export function tQuantile(freedom: number): number {
   if (freedom <= 1) return 15.894544844;
   let found = known.get(freedom);
-  if (found === undefined) known.set(freedom, (found = search(freedom)));
+  if (found === undefined) known.set(freedom, (found = search(freedom, TAIL)));
   return found;
 }
 
-function search(freedom: number): number {
+/** What lies outside on each side of an interval (95 %) from drawing few values anew, which is a little too narrow. */
+export function bootstrapTail(count: number): number {
+  const reach = search(count - 1, 0.025) * Math.sqrt(count / (count - 1));
+  // The tail of the normal distribution (Abramowitz and Stegun, 26.2.17).
+  const t = 1 / (1 + 0.2316419 * reach);
+  const series = t * (0.31938153 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429))));
+  return (Math.exp((-reach * reach) / 2) / Math.sqrt(2 * Math.PI)) * series;
+}
+
+function search(freedom: number, tail: number): number {
   let low = 0;
   let high = 64;
   for (let i = 0; i < 80; i++) {
     const middle = (low + high) / 2;
-    if (tTail(middle, freedom) > TAIL) low = middle;
+    if (tTail(middle, freedom) > tail) low = middle;
     else high = middle;
   }
   return (low + high) / 2;
@@ -138,23 +149,33 @@ function width(found: Estimate): number {
   return Number.isFinite(found.error2) ? tQuantile(found.freedom) * Math.sqrt(found.error2) : Infinity;
 }
 
-/** Each side: one number a start. */
-export function compare(old: Float64Array, fresh: Float64Array, higherIsBetter: boolean, margin = 0.03): Comparison {
+/** Sessions whose noise is not known are taken to differ by half the margin before anything is called different. */
+export const doubtOf = (sessions: [number, number], margin = 0.03) => (Math.log1p(margin) / 2) ** 2 * (1 / sessions[0] + 1 / sessions[1]);
+
+/** Each side: one number a start. `doubt` is a squared error that may be there. */
+export function compare(old: Float64Array, fresh: Float64Array, higherIsBetter: boolean, margin = 0.03, doubt = 0): Comparison {
   const positive = old.every((value) => value > 0) && fresh.every((value) => value > 0);
   let result: [number, number, number];
+  let levels: [number, number];
   if (positive) {
     const found = difference(old.map(Math.log), fresh.map(Math.log));
     const reach = width(found);
     result = [Math.exp(found.mean), Math.exp(found.mean - reach), Math.exp(found.mean + reach)];
+    levels = [Math.exp(estimate(old.map(Math.log)).mean), Math.exp(estimate(fresh.map(Math.log)).mean)];
   } else {
-    const size = sum(old.map(Math.abs)) / old.length || 1;
+    const size = (old.some((value) => value < 0) && old.some((value) => value > 0) ? sum(old.map(Math.abs)) / old.length : Math.abs(estimate(old).mean)) || 1;
     const found = difference(old.map((value) => value / size), fresh.map((value) => value / size));
     const reach = width(found);
     result = [1 + found.mean, 1 + found.mean - reach, 1 + found.mean + reach];
+    levels = [estimate(old).mean, estimate(fresh).mean];
   }
   const [ratio, low, high] = result;
   let verdict: Comparison['verdict'] = 'inconclusive';
-  if (low > 1 || high < 1) verdict = ratio > 1 === higherIsBetter ? 'better' : 'worse';
+  const beyond = ratio !== 1 && (ratio >= 1 + margin || ratio <= 1 / (1 + margin));
+  // A difference that may be as small as a third of the margin is not called one.
+  const least = 1 + margin / 3;
+  const spread = Math.hypot(ratio > 1 ? ratio - low : high - ratio, tQuantile(30) * Math.sqrt(doubt) * Math.abs(ratio));
+  if (beyond && (ratio > 1 ? ratio - spread > least : ratio + spread < 1 / least)) verdict = ratio > 1 === higherIsBetter ? 'better' : 'worse';
   else if (low > 1 / (1 + margin) && high < 1 + margin) verdict = 'same';
-  return { verdict, ratio, low, high };
+  return { verdict, ratio, low, high, levels };
 }

@@ -9,7 +9,7 @@ import { lastAttempts, loadEnvironments, loadSession, loadSessions, primary, sam
 import { heatOf, type HeatCell } from '../pictures';
 import { useQuery, type Route } from '../router';
 import { Scatter } from '../scatter';
-import { compare, median, type Comparison } from '../stats';
+import { compare, doubtOf, median, type Comparison } from '../stats';
 import { caseLink, Choice, Effect, Failed, Loading, named, PictureDownload, plain, Table, useLoaded } from '../ui';
 
 const MOST_SESSIONS = 12;
@@ -23,7 +23,7 @@ interface Side {
   attention?: string;
 }
 
-export interface Compared extends Comparison {
+export interface Compared extends Omit<Comparison, 'levels'> {
   case: string;
   metric: string;
   unit: string;
@@ -215,7 +215,7 @@ function Result({ a, b, sessions, query, change, without }: ResultProps) {
           </button>
         </span>
       </div>
-      {a.sessions.length === 1 && b.sessions.length === 1 && a.variant === null && <p class="soft">One session a side: what differs from session to session by itself is not in the intervals. A branch, or several sessions of a revision, tell more.</p>}
+      {a.sessions.length === 1 && b.sessions.length === 1 && a.variant === null && <p class="soft">One session a side: what differs from session to session by itself is not in the intervals; 1.5 % are allowed for before anything is called worse. A branch, or several sessions of a revision, tell more.</p>}
       {!all.compared.length && <p class="calm">The two sides have no case and metric in common.</p>}
       {view === 'table' && all.compared.length > 0 && <Comparisons rows={rows} />}
       {view === 'heat' && a.variant === null && <HeatMap rows={rows} />}
@@ -252,7 +252,9 @@ function compareSides(a: Side, before: SessionData[], b: Side, after: SessionDat
 function held(of: Starts, left: Float64Array[], right: Float64Array[], machine: string): Compared {
   const [x, y] = samples(left, right);
   const facts = { case: of.case, metric: of.metric, unit: of.unit, direction: of.direction, machine };
-  return { ...compare(x, y, of.direction === 'higher'), ...facts, before: median(x), after: median(y), starts: [left.length, right.length] };
+  const starts: [number, number] = [left.length, right.length];
+  const { levels, ...found } = compare(x, y, of.direction === 'higher', undefined, Math.min(...starts) < FEWEST_STARTS ? doubtOf(starts) : 0);
+  return { ...found, ...facts, before: levels[0], after: levels[1], starts };
 }
 
 const MEASURED = new Set(['passed', 'requirement_failed']);

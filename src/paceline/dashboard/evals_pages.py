@@ -8,7 +8,7 @@ import hashlib
 import io
 import json
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ def evals_page(directory: SafePath) -> dict[str, Any]:
         try:
             found = _scores(_inside(directory, entry["directory"]), entry)
             facts = _facts(entry)
-            scores, conditions = found or ({}, "")
+            scores, groups, conditions = found or ({}, {}, "")
             names = sorted(scores)
             key = (str(entry["benchmark"]), str(entry["subset"]), *names)
         except (KeyError, TypeError, AttributeError):  # a summary that somebody else wrote
@@ -64,7 +64,7 @@ def evals_page(directory: SafePath) -> dict[str, Any]:
             continue
         if key not in tasks:
             task = {"benchmark": entry["benchmark"], "subset": entry["subset"], "number": len(tasks)}
-            tasks[key] = {**task, "samples": [name[:LONGEST_ID] for name in names]}
+            tasks[key] = {**task, "samples": [name[:LONGEST_ID] for name in names], **_groups(groups, names)}
         packed = pack_scores([scores[name] for name in names])
         stubs.append({**facts, "task": tasks[key]["number"], "conditions": conditions, "scores": packed})
     return {"tasks": list(tasks.values()), "stubs": stubs, "missing": missing}
@@ -86,8 +86,15 @@ def _inside(directory: SafePath, name: str) -> SafePath:
     return SafePath(directory.root, posixpath.normpath(f"{directory.name}/{name}"))
 
 
-def _scores(directory: SafePath, entry: Mapping[str, Any]) -> tuple[Scores, str] | None:
-    """Each sample's score and a mark of the conditions; None if the directory has not this result any more."""
+def _groups(groups: Mapping[str, str], names: Sequence[str]) -> dict[str, list[int]]:
+    """Which samples belong together; nothing where none do, or all."""
+    told = [groups.get(name) or f"sample {name}" for name in names]
+    known = {one: number for number, one in enumerate(dict.fromkeys(told))}
+    return {"groups": [known[one] for one in told]} if 1 < len(known) < len(names) else {}
+
+
+def _scores(directory: SafePath, entry: Mapping[str, Any]) -> tuple[Scores, Mapping[str, str], str] | None:
+    """Each sample's score, what it belongs to, and a mark of the conditions; None if the result is not there."""
     spec = _read_json(directory / SPEC)
     if spec is None or spec["key"] != entry["key"]:
         return None
@@ -98,10 +105,11 @@ def _scores(directory: SafePath, entry: Mapping[str, Any]) -> tuple[Scores, str]
     column = f"score.{entry['primary']}"
     try:
         text = io.StringIO(below.read(*directory / RAW).decode("utf-8", "replace"), newline="")
-        scores = {row["sample_id"]: float(row[column]) for row in csv.DictReader(text)}
+        rows = list(csv.DictReader(text))
+        scores = {row["sample_id"]: float(row[column]) for row in rows}
     except (OSError, KeyError, ValueError, TypeError, csv.Error):
         return None
-    return scores, digest.hexdigest()
+    return scores, {row["sample_id"]: row.get("group") or "" for row in rows}, digest.hexdigest()
 
 
 def pack_scores(values: list[float]) -> Any:
