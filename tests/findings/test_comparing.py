@@ -149,6 +149,14 @@ def test_noise_is_that_between_changes_and_no_single_night() -> None:
     assert counted is not None and counted.relative == 0
 
 
+def test_a_level_that_changed_among_few_nights_is_not_noise() -> None:
+    """Else the regression that a comparison is asked about would hide itself."""
+    source = random.Random(5)
+    few = [source.gauss(1, 0.01) for _ in range(8)] + [source.gauss(1.25, 0.01) for _ in range(5)]
+    known = noise_of(few)
+    assert known is not None and known.relative is not None and 0.005 < known.relative < 0.05
+
+
 def test_sessions_are_as_sure_as_sessions_differ() -> None:
     chance = random.Random(2)
     old, new = ([[chance.gauss(level, 0.1) for _ in range(50)]] for level in (100, 106))

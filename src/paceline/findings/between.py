@@ -23,6 +23,9 @@ _MOST_COMMON = 100.0
 """Degrees of freedom that what they have in common counts for at most."""
 _FARTHEST = 4.0
 """Robust standard deviations that a single night counts for at most."""
+_WANDER = 2.3
+"""How much farther from their level than from each other nights may lie: those of a level that wanders, with a
+correlation of 0.8, do; beyond that, the level changed."""
 
 
 def read_noise(
@@ -52,12 +55,22 @@ def noise_of(values: Sequence[float]) -> Noise | None:
     rest, freedom = _residuals(values, edges)
     if freedom < _FEWEST:
         return None
-    absolute = math.sqrt(sum(one * one for one in rest) / freedom)
+    absolute = _deviation(rest, freedom, values)
     relative = None
     if min(values) > 0:
-        logs, _ = _residuals([math.log(value) for value in values], edges)
-        relative = math.sqrt(sum(one * one for one in logs) / freedom)
+        logs = [math.log(value) for value in values]
+        relative = _deviation(_residuals(logs, edges)[0], freedom, logs)
     return Noise(relative=relative, absolute=absolute, freedom=freedom)
+
+
+def _deviation(rest: Sequence[float], freedom: int, values: Sequence[float]) -> float:
+    """The standard deviation around the levels; a level that changed unnoticed does not count as noise."""
+    seen = math.sqrt(sum(one * one for one in rest) / freedom)
+    steps = sorted(abs(after - before) for before, after in itertools.pairwise(values[-_COUNTED:]))
+    usual = steps[: -max(1, len(steps) // 8)]
+    # Of normal values, the smaller seven eighths of the differences are 0.95 standard deviations on average.
+    between = statistics.fmean(usual) / 0.95 if usual else 0.0
+    return min(seen, _WANDER * between) if between else seen
 
 
 def _moderated(noises: Mapping[SeriesKey, Noise]) -> Mapping[SeriesKey, Noise]:
