@@ -83,11 +83,15 @@ def test_a_bisection_is_gone_on_with(bisect: Workplace) -> None:
     runs = len(lines) - 1
     assert 7 <= runs < BISECT["json"]["runs"] and len(before) >= runs
     code, found = result(bisect, BISECT["words"])
-    assert code == BISECT["code"] and difference(timeless(BISECT["json"]), found) == ""
-    assert journal(out)[: len(lines)] == lines and len(journal(out)) == BISECT["json"]["runs"] + 1
+    # How many runs it still takes is up to the judge; what they are about and what comes of them is not.
+    same = ("case", "metric", "unit", "direction", "good", "bad", "ending", "culprit", "suspects", "kind", "subject")
+    old = {name: value for name, value in BISECT["json"].items() if name in same}
+    assert code == BISECT["code"] and found.keys() == timeless(BISECT["json"]).keys()
+    assert len(old) >= 8 and difference(old, {name: found[name] for name in old}) == ""
+    assert journal(out)[: len(lines)] == lines and len(journal(out)) == found["runs"] + 1
     after = trials(out)
     assert {name: after[name] for name in before} == before
-    assert bisect.ran()[: len(ran)] == ran and len(after) == BISECT["json"]["runs"]
+    assert bisect.ran()[: len(ran)] == ran and len(after) == found["runs"]
     again = bisect.ran()
     assert result(bisect, BISECT["words"]) == (code, found) and bisect.ran() == again
 
