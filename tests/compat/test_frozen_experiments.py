@@ -84,7 +84,19 @@ def test_a_bisection_is_gone_on_with(bisect: Workplace) -> None:
     assert 7 <= runs < BISECT["json"]["runs"] and len(before) >= runs
     code, found = result(bisect, BISECT["words"])
     # How many runs it still takes is up to the judge; what they are about and what comes of them is not.
-    same = ("case", "metric", "unit", "direction", "good", "bad", "ending", "culprit", "suspects", "kind", "subject")
+    same = (
+        "case",
+        "metric",
+        "unit",
+        "direction",
+        "good",
+        "bad",
+        "ending",
+        "culprit",
+        "suspects",
+        "kind",
+        "subject",
+    )
     old = {name: value for name, value in BISECT["json"].items() if name in same}
     assert code == BISECT["code"] and found.keys() == timeless(BISECT["json"]).keys()
     assert len(old) >= 8 and difference(old, {name: found[name] for name in old}) == ""

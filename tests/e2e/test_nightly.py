@@ -106,12 +106,12 @@ def test_a_version_of_a_dependency_is_found_when_only_that_changed(demo: Workpla
     where = "  packages: [demo-dep]\n  find_links: [wheels]\n  no_index: true\n"
     demo.write("nightly.yaml", f"{SUITE}{SINK}nightly:\n  repo: repo\n  metrics: [work_s]\n{where}")
     assert all(report.ok for _, report in nights(demo, [f"quiet-{number}" for number in range(9)]))
-    for version, factor in (("1.1", 1.0), ("1.2", 1.0), ("1.3", 1.15), ("1.4", 1.15)):
+    for version, factor in (("1.1", 1.0), ("1.2", 1.0), ("1.3", 1.25), ("1.4", 1.25)):
         make_wheel(demo.path / "wheels", version, factor)
     *_, (session, report) = nights(demo, [f"upgraded-{number}" for number in range(9)])
     assert report.exit_code == 1
     finding = delivered(demo, session)
-    assert finding["evidence"]["culprit"] == "demo-dep==1.3"
+    assert finding["evidence"]["culprit"] == "demo-dep==1.3", finding["message"]
     assert finding["evidence"]["kind"] == "version"
     assert "demo-dep 1.2 → 1.3" in finding["message"]
 

@@ -8,6 +8,7 @@ import pytest
 
 from findings_nights import noisy
 from in_process import Here, make_here
+from paceline.findings.detection import detect
 from paceline.history import open_store
 from stored_records import measured, record, session
 
@@ -35,8 +36,8 @@ def run(here: Here, name: str, value: float, *words: str) -> tuple[int, str, dic
     return done.returncode, done.stdout, report
 
 
-def remember_nights(here: Here, values: list[float]) -> None:
-    """Nights before the session `first`, on its machine, of its case."""
+def remember_nights(here: Here, values: list[float], searched: int = 0) -> None:
+    """Nights before the session `first`, on its machine, of its case; so many of them were searched for changes."""
     with open_store(here.path / "benchmark.db") as store:
         (environment,) = store.environments("first")
         case = store.records("first")[0].case
@@ -45,13 +46,15 @@ def remember_nights(here: Here, values: list[float]) -> None:
                 case=case, number=number, metrics={"work_s": measured(value)}, environment=environment["id"]
             )
             store.add(session(number), environment, [told])
+            if number == searched:
+                detect(store)
 
 
 def test_a_session_that_shows_a_regression_fails_until_somebody_answers(here: Here) -> None:
     (here.path / "paceline.yaml").write_text(SUITE)
     code, _, report = run(here, "first", 15.0)
     assert (code, report["findings"]) == (0, [])
-    remember_nights(here, noisy(32, (30, 1.5)))
+    remember_nights(here, noisy(32, (30, 1.5)), searched=30)
     code, printed, report = run(here, "second", 15.1)
     (finding,) = report["findings"]
     assert (code, report["ok"], finding["verdict"], finding["state"]) == (1, False, "worse", "new")
@@ -82,7 +85,7 @@ def test_an_imported_past_fails_no_session(here: Here) -> None:
 def test_an_improvement_is_told_once_and_fails_nothing(here: Here) -> None:
     (here.path / "paceline.yaml").write_text(SUITE)
     run(here, "first", 5.0)
-    remember_nights(here, noisy(32, (30, 0.5)))
+    remember_nights(here, noisy(32, (30, 0.5)), searched=30)
     code, _, report = run(here, "second", 5.02)
     assert (code, [one["verdict"] for one in report["findings"]]) == (0, ["better"])
     code, _, report = run(here, "third", 5.01)

@@ -50,6 +50,8 @@ Bracket = tuple[Moment, Moment]
 FARTHEST = 5
 """Points by which a change may have moved and still be the same."""
 _CREDIT = "credit"
+_MANY_AT_ONCE = 10
+"""Records of a case from which on they are a past that was imported, if they are most of what there is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +70,7 @@ Cause = tuple[SeriesKey, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Found:
-    """The changes of a series that are worth a word, and whether the series was ever searched before."""
+    """The changes of a series that are worth a word; `is_past`: of a past that nobody had searched."""
 
     judged: Judged
     changes: tuple[Change, ...]
@@ -95,7 +97,7 @@ def detect(store: Store, repository: Repository | None = None) -> Detected:
     found: list[_Found] = []
     for column in watched(store, store.iter_columns(cases=tuple(marks))):
         judged = judge.judge(column, keep_points=column_key(column) in stored)
-        is_past = not known.get(column.case_key, "").startswith(f"{_DETECTOR}:")
+        is_past = _is_past(known.get(column.case_key, ""), now[column.case_key])
         worth = tuple(change for change in describe(judged) if change)
         found.append(_Found(judged=judged, changes=worth, is_past=is_past))
     level = control.level(len(found), every)
@@ -120,6 +122,14 @@ def detect(store: Store, repository: Repository | None = None) -> Detected:
         after = control.after(len(found), every, discoveries)
         write_state(store.database, {_CREDIT: after.credit})
     return Detected(cases=len(marks), series=len(found), findings=len(standing), past=past)
+
+
+def _is_past(before: str, now: str) -> bool:
+    """Whether a case was never searched by this detector, or most of its records came at once since it was."""
+    if not before.startswith(f"{_DETECTOR}:"):
+        return True
+    old, new = (int(mark.rpartition("-")[2]) if "-" in mark else 0 for mark in (before, now))
+    return new - old >= _MANY_AT_ONCE and new > 2 * old
 
 
 def _by_series(findings: Iterable[Finding]) -> dict[SeriesKey, list[Finding]]:

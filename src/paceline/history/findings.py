@@ -3,7 +3,7 @@
 # ruff: noqa: S608 - only names of our own are put into statements, never values
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from datetime import datetime, timedelta
@@ -242,6 +242,8 @@ def _place(text: str) -> Place:
 def case_marks(database: Database, sums: Iterable[Sequence[Any]] | None = None) -> dict[str, str]:
     """For each case that has records and something to judge: a text that changes when its series do.
 
+    It ends with the number of records.
+
     `sums` are the rows of the statement above, from somebody who has seen all records already.
     """
     names = read_names(database)
@@ -250,12 +252,13 @@ def case_marks(database: Database, sums: Iterable[Sequence[Any]] | None = None) 
     for case_id, series_id, direction in database.rows(_DIRECTIONS):
         judged[case_id].append(f"{series_id}{direction}")
     told: defaultdict[str, list[str]] = defaultdict(list)
+    records: Counter[str] = Counter()
     for case_id, key, *numbers in database.rows(_RECORDS) if sums is None else sums:
         if case_id in judged:
-            told[names.current(key)].append(
-                repr((case_id, [int(number) for number in numbers], judged[case_id]))
-            )
-    return {key: _digest([*parts, *epochs.of(key)]) for key, parts in told.items()}
+            name, (count, *others) = names.current(key), map(int, numbers)
+            told[name].append(repr((case_id, [count, *others], judged[case_id])))
+            records[name] += count
+    return {key: f"{_digest([*parts, *epochs.of(key)])}-{records[key]}" for key, parts in told.items()}
 
 
 def _digest(parts: list[str]) -> str:

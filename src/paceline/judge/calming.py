@@ -5,12 +5,12 @@ from functools import cache
 
 import numpy as np
 
-from paceline.judge.intervals import LONGEST_SERIES, Floats, Integers
+from paceline.judge.intervals import LONGEST_SERIES, SHORTEST_SEGMENT, Floats, Integers
 
 _WINDOW = 11
-_CLIP = (
-    3.0  # In robust standard deviations; half a percent less efficient than no clipping on gaussian noise.
-)
+# In robust standard deviations; half a percent less efficient than no clipping on gaussian noise.
+_CLIP = 3.0
+_ROW = 3e-5  # How likely a row of spikes at the end must be to be taken for one.
 _WEEK = 7
 _TINY = 1e-12
 _LARGEST_DIFFERENCE = 5.0
@@ -85,7 +85,22 @@ def _clip(series: Floats) -> tuple[Floats, float]:
         # A series without noise: its running medians, with a noise so small that every lasting step counts.
         return medians, float(medians.max() - medians.min()) * 1e-6
     reach = _CLIP * scale
+    row = _new_level(series - medians, reach, half)
+    if row:
+        medians[length - row :] = np.median(series[length - row :])
     return np.minimum(np.maximum(series, medians - reach), medians + reach), scale
+
+
+def _new_level(away: Floats, reach: float, longest: int) -> int:
+    """How many points at the end lie beyond the reach together, if they are too many to be spikes of this series."""
+    side = away if away[-1] > 0 else -away
+    beyond = side > reach
+    row = 0
+    while row < longest and beyond[-1 - row]:
+        row += 1
+    before = len(away) - row
+    spikes = (int(np.count_nonzero(beyond)) - row + 0.5) / (before + 1)
+    return row if row >= SHORTEST_SEGMENT and spikes**row <= _ROW else 0
 
 
 @cache
