@@ -19,10 +19,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from figures import make_parser
+from figures import make_parser, publish
 from year_parts.noise import FAMILIES, Family, Floats
 
 from paceline.judge import ChangePoint, change_points
+from paceline.judge.discoveries import FLOOR
 
 FIRST, LAST = 15, 150
 STEP_AT, AFTER = 100, 30
@@ -51,7 +52,8 @@ def new_alarms(looks: list[tuple[ChangePoint, ...]], threshold: float) -> list[t
     return found
 
 
-def print_alarms(seed: int, count: int, threshold: float) -> None:
+def print_alarms(seed: int, count: int, threshold: float) -> dict[str, float]:
+    figures = {}
     print(
         f"\nfalse alarms per 100,000 series-nights, {count} series, nights {FIRST} to {LAST}; at night <= 30 in ()"
     )
@@ -72,6 +74,8 @@ def print_alarms(seed: int, count: int, threshold: float) -> None:
             f"{1e5 * total / nights:.1f} ({1e5 * early / nights:.1f})" for total, early in totals.values()
         ]
         print(f"{name:12}" + "".join(f"{cell:>16}" for cell in cells), flush=True)
+        figures[f"{name}_alarms"] = 1e5 * totals[threshold][0] / nights
+    return figures
 
 
 def stepped(family: Family, rng: np.random.Generator, size: float) -> tuple[Floats, int]:
@@ -82,7 +86,8 @@ def stepped(family: Family, rng: np.random.Generator, size: float) -> tuple[Floa
     return values, place
 
 
-def print_delays(seed: int, count: int, threshold: float) -> None:
+def print_delays(seed: int, count: int, threshold: float) -> dict[str, float]:
+    figures = {}
     print(
         f"\nsteps at night {STEP_AT}, p < {threshold:.0e}, {count} series: seen within 7, 14 nights | stays"
     )
@@ -109,10 +114,13 @@ def print_delays(seed: int, count: int, threshold: float) -> None:
                     there += len(hits) - first
             within = [sum(delay <= nights for delay in seen) / count for nights in (7, 14)]
             cells.append(f"{within[0]:.2f} {within[1]:.2f} | {stays / max(there, 1):.3f}")
+            figures[f"{name}_{size:.0%}_in_a_week".replace("%", "")] = within[0]
         print(f"{name:12}" + "".join(f"{cell:>22}" for cell in cells), flush=True)
+    return figures
 
 
-def print_places(seed: int, count: int, threshold: float) -> None:
+def print_places(seed: int, count: int, threshold: float) -> dict[str, float]:
+    figures = {}
     print(f"\nin bracket, median width and mean, 14 nights after the step, {count} series")
     kinds: dict[str, Callable[[np.random.Generator, float], tuple[Floats, int]]] = {
         name: lambda rng, size, family=family: stepped(family, rng, size) for name, family in FAMILIES.items()
@@ -135,10 +143,12 @@ def print_places(seed: int, count: int, threshold: float) -> None:
                     inside += best.first <= place <= best.last
                     widths.append(best.last - best.first + 1)
             share = inside / max(len(widths), 1)
+            figures[f"{name}_{size:.0%}_in_bracket".replace("%", "").replace(" ", "_")] = share
             cells.append(
                 f"{share:.3f} {np.median(widths or [0]):.0f} {np.mean(widths or [0]):.1f} of {len(widths)}"
             )
         print(f"{name:12}" + "".join(f"{cell:>24}" for cell in cells), flush=True)
+    return figures
 
 
 def beside_a_spike(rng: np.random.Generator, size: float) -> tuple[Floats, int]:
@@ -152,7 +162,7 @@ def main() -> int:
     parser = make_parser(__doc__)
     parser.add_argument("--seed", type=int)
     parser.add_argument("--count", type=int, default=200)
-    parser.add_argument("--threshold", type=float, default=1e-4)
+    parser.add_argument("--threshold", type=float, choices=THRESHOLDS, default=FLOOR)
     parser.add_argument("--family", action="append")
     parts = {"alarms": print_alarms, "delays": print_delays, "places": print_places}
     parser.add_argument("--only", action="append", choices=parts)
@@ -161,8 +171,10 @@ def main() -> int:
     print(f"seed {seed}")
     for name in (args.family and [one for one in FAMILIES if one not in args.family]) or ():
         del FAMILIES[name]
+    figures: dict[str, float] = {}
     for part in args.only or parts:
-        parts[part](seed, args.count, args.threshold)
+        figures |= parts[part](seed, args.count, args.threshold)
+    publish(args, {name: (value, "") for name, value in figures.items()}, num_series=args.count)
     return 0
 
 

@@ -6,8 +6,8 @@ Prints a table in Markdown; docs/statistics.md keeps it. A part is a function th
 make, and gives rows; to add one, put it into PARTS. Exit code 1 if a rate is above its bound by more than chance.
 """
 
-import argparse
 import math
+import re
 import sys
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+from figures import make_parser, publish
 
 
 class Row(NamedTuple):
@@ -56,18 +58,21 @@ def part_of(name: str) -> Part:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = make_parser(__doc__)
     parser.add_argument("--only", default=",".join(PARTS), help=f"of {', '.join(PARTS)}; commas between")
     parser.add_argument("--seed", type=int, default=20261117)
     parser.add_argument("--count", type=int, default=200, help="trials a row")
     args = parser.parse_args()
     print("| command | what | share | promised | trials |\n|---|---|---:|---:|---:|", flush=True)
     broken = 0
+    figures: dict[str, tuple[float, str]] = {}
     for name in args.only.split(","):
         for row in part_of(name)(args.seed, args.count):
             promised = f"{'≥' if row.is_power else '≤'} {row.bound:.0%}"
             print(f"| {row.command} | {row.what} | {row.rate:.1%} | {promised} | {row.trials} |", flush=True)
+            figures[re.sub(r"\W+", "_", f"{row.command} {row.what}").strip("_")] = (row.rate, "")
             broken += not row.is_kept
+    publish(args, figures, num_trials=args.count)
     return 1 if broken else 0
 
 

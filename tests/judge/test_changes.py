@@ -1,6 +1,7 @@
 """Change points: what must hold for any series, and how often the detector is right on seeded noise."""
 
 import math
+import random
 from collections.abc import Callable
 
 import numpy as np
@@ -195,3 +196,19 @@ def test_the_p_value_is_calibrated_on_white_noise(length: int) -> None:
         for _ in range(300)
     ]
     assert sum(value <= 0.05 for value in least) / 300 <= 0.05
+
+
+@pytest.mark.parametrize("before", [6, 12, 30])
+def test_a_large_step_is_seen_after_three_points(before: int) -> None:
+    """A row of three is no spike in a series that has none; without noise, five points before it are enough."""
+    quiet = [100.0] * before
+    assert [point.index for point in change_points([*quiet, 150.0, 150.0, 150.0])] == [before]
+    source = random.Random(before)
+    noisy = [source.gauss(100, 1) for _ in range(30)] + [source.gauss(120, 1) for _ in range(3)]
+    assert [point.index for point in change_points(noisy)] == [30]
+
+
+def test_a_row_of_spikes_is_not_a_step_where_spikes_are_usual() -> None:
+    source = random.Random(4)
+    values = [source.gauss(100, 1) * (1.3 if number % 9 == 5 else 1) for number in range(60)]
+    assert change_points([*values, 130.0, 131.0, 129.0]) == ()

@@ -10,12 +10,13 @@ from paceline.findings.watched import watched
 from paceline.history import SessionInfo, Store
 from paceline.history.series import Point, Series
 from paceline.judge.comparison import student_quantile
-from paceline.judge.discoveries import FLOOR
 from paceline.model import Finding
 from paceline.numbers import interval
 
 _FEWEST, _MOST = 8, 30
 """Results of the level that it takes to know its noise, and that are looked at."""
+_CHANCE = 1e-4
+"""How likely a value of the same level may be held to be worse or better."""
 _BEYOND = 1.5
 """How much farther off than any result of the level a value must lie: one value is no proof where spikes are usual."""
 
@@ -81,7 +82,7 @@ def _change(level: Sequence[float], values: Sequence[float]) -> tuple[float, flo
     farthest = max(abs(value - middle) for value in level)
     # The median of the level is as exact as a mean of its results / 1.57.
     error = statistics.stdev(level) * math.sqrt(1 / len(values) + 1.57 / len(level))
-    surely, usually = (student_quantile(1 - chance / 2, len(level) - 1) * error for chance in (FLOOR, 0.05))
+    surely, usually = (student_quantile(1 - chance / 2, len(level) - 1) * error for chance in (_CHANCE, 0.05))
     if abs(away) <= max(surely, _BEYOND * farthest):
         return None
     return math.expm1(away), math.expm1(away - usually), math.expm1(away + usually)

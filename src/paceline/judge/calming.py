@@ -77,30 +77,31 @@ def _clip(series: Floats) -> tuple[Floats, float]:
     medians = np.empty(length)
     medians[half : length - half] = windows[:, half]
     medians[:half], medians[length - half :] = windows[0, half], windows[-1, half]
-    distances = np.abs(series - medians)
-    distances.sort()
+    distances = np.sort(np.abs(series - medians))
     # 1.4826 for the median of a normal distribution, and 6 % for being close to a median of its own window.
-    scale = 1.57 * float(distances[length // 2]) or 2 * float(distances.mean())
+    scale = 1.57 * float(distances[length // 2])
+    row = _row_beyond(series - medians, _CLIP * scale, half)
+    if row:
+        medians[length - row :] = np.median(series[length - row :])
+    if scale == 0:  # Most points lie on a level.
+        scale = 2 * float(np.abs(series - medians).mean())
     if scale <= _TINY * max(1.0, float(np.abs(series).max())):
         # A series without noise: its running medians, with a noise so small that every lasting step counts.
         return medians, float(medians.max() - medians.min()) * 1e-6
     reach = _CLIP * scale
-    row = _new_level(series - medians, reach, half)
-    if row:
-        medians[length - row :] = np.median(series[length - row :])
     return np.minimum(np.maximum(series, medians - reach), medians + reach), scale
 
 
-def _new_level(away: Floats, reach: float, longest: int) -> int:
+def _row_beyond(away: Floats, reach: float, longest: int) -> int:
     """How many points at the end lie beyond the reach together, if they are too many to be spikes of this series."""
-    side = away if away[-1] > 0 else -away
-    beyond = side > reach
+    beyond = (away if away[-1] > 0 else -away) > reach
     row = 0
     while row < longest and beyond[-1 - row]:
         row += 1
     before = len(away) - row
     spikes = (int(np.count_nonzero(beyond)) - row + 0.5) / (before + 1)
-    return row if row >= SHORTEST_SEGMENT and spikes**row <= _ROW else 0
+    is_level = row >= SHORTEST_SEGMENT and (spikes**row <= _ROW or (reach == 0 and spikes * before < 1))
+    return row if is_level else 0
 
 
 @cache

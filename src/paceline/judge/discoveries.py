@@ -14,7 +14,7 @@ import numpy as np
 
 from paceline.errors import PacelineError
 
-FLOOR = 1e-4
+FLOOR = 3e-4
 """The p-value up to which a change that is new is always believed.
 
 The aim is that a series of noise comes below it for the first time in one of 30,000 nights, one false alarm a month of
