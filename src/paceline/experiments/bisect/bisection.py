@@ -26,6 +26,7 @@ from paceline.experiments.bisect.search import Limits, Run, Search
 from paceline.experiments.builds.build import Builder, Built, Candidate, diff_stat
 from paceline.experiments.journal import Journal, write_report
 from paceline.experiments.trials import TrialSetting
+from paceline.metrics import is_steady
 from paceline.model import Case, Record, Status, is_finite, one_spelling
 from paceline.plan import find_results_place
 from paceline.record.codec import digest, dump
@@ -94,8 +95,13 @@ def run_bisection(
             data = {"index": index, "value": run.value, "reason": run.reason, "took_s": round(run.took_s, 6)}
             _take(search, journal.append("run", **data, **facts))
             on_run(run, search, task.question.at(index))
-        copies = dict.fromkeys(entry["script"] for entry in journal.of("run") if "script" in entry)
-    notes = (f"{name} lies in the repository: each revision ran its own copy" for name in copies)
+        runs = list(journal.of("run"))
+    copies = dict.fromkeys(entry["script"] for entry in runs if "script" in entry)
+    notes = [f"{name} lies in the repository: each revision ran its own copy" for name in copies]
+    disturbed = [entry["disturbed"] for entry in runs if "disturbed" in entry]
+    if disturbed:
+        some = f"{len(disturbed):,} of {len(runs):,} runs were disturbed, each three times"
+        notes.append(f"{some} ({disturbed[0]}): this is less sure than it says")
     result = replace(search.result(), origin=task.origin, notes=(*task.notes, *notes))
     culprit, repo = result.named, task.builder.repo
     if culprit is None or repo is None or culprit.kind != "commit":
@@ -132,8 +138,10 @@ def _measure(
         return Run(index=index, value=None, reason=reason, took_s=time.monotonic() - began), facts
     name = f"{'good' if index == GOOD else f'{index:04d}'}-{candidate.label}"
     setting = TrialSetting(name=name, directory=task.out, configs=task.configs, datasets=task.datasets)
-    record = run_case(task.case, setting, built, number)
     metric = task.question.metric
+    record, disturbance = run_case(task.case, setting, built, number, metric)
+    if disturbance:
+        facts["disturbed"] = disturbance
     value, reason = measured_value(record, metric)
     own, tree = task.case.script, built.worktree
     if (
@@ -174,10 +182,19 @@ def write_result(result: BisectionResult, out: Path) -> None:
     write_report(out, files)
 
 
-def run_case(case: Case, setting: TrialSetting, built: Built, number: int) -> Record:
-    """One trial of one case alone, in what was built for it."""
+def run_case(case: Case, setting: TrialSetting, built: Built, number: int, metric: str) -> tuple[Record, str]:
+    """One trial of one case alone, in what was built for it, and what disturbed it where that tells in the metric.
+
+    A trial that was disturbed is made again, twice at most.
+    """
     alone = replace(setting, only=(case.name,), jobs=1, venv=built.venv, worktree=built.worktree)
-    return next(record for record in trials.run_trial(alone, number) if record.case.key == case.key)
+    for name in (alone.name, f"{alone.name}-again", f"{alone.name}-once-more"):
+        made = trials.run_trial(replace(alone, name=name), number)
+        record = next(record for record in made if record.case.key == case.key)
+        measured = record.metrics.get(metric)
+        if not record.disturbance or is_steady(metric, measured.unit if measured else None):
+            return record, ""
+    return record, record.disturbance
 
 
 def measured_value(record: Record, metric: str) -> tuple[float | None, str]:

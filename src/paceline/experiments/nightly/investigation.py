@@ -217,7 +217,10 @@ def _run_again(suspected: Suspected, night: Night) -> tuple[bool | None, str]:
     )
     values: list[float] = []
     for number in range(1, min(_RUNS_AGAIN, max(3, night.options.confirm_runs)) + 1):
-        value, reason = measured_value(run_case(case, setting, built, number), suspected.series.metric)
+        record, disturbance = run_case(case, setting, built, number, suspected.series.metric)
+        if disturbance:
+            return None, f"Neither confirmed nor refuted: the runs were disturbed ({disturbance})."
+        value, reason = measured_value(record, suspected.series.metric)
         if value is None:
             return None, f"could not be run again: {reason}"
         values.append(value)
