@@ -118,4 +118,4 @@ def test_a_killed_migration_leaves_the_old_schema_or_the_new_one(tmp_path: Path)
             assert store.database.rows(
                 "SELECT count(*) FROM record WHERE source_id IS NULL AND id >= 100"
             ) == [(0,)]
-    assert seen <= {"0001", "0002", "0003", "0004"}
+    assert seen <= {path.stem for path in (Path(__file__).parent / "schemas").glob("*.sql")}
