@@ -1,5 +1,6 @@
 """What a night finds out about a suspicion is kept with the finding, and the newest outcome replaces the former one."""
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -8,11 +9,14 @@ import pytest
 
 from findings_nights import add_nights, noisy
 from paceline.experiments.nightly import investigation
+from paceline.experiments.nightly import night as night_module
 from paceline.experiments.nightly.investigation import Followed, investigate
 from paceline.experiments.nightly.suspicions import Suspected, find_suspicions
 from paceline.finding import Finding
 from paceline.findings.telling import session_findings
 from paceline.history import Store, open_store
+from paceline.history.findings import write_findings
+from paceline.model import Report
 
 FOUND = {
     "ending": "found",
@@ -72,3 +76,43 @@ def test_what_does_not_reproduce_is_told_once_and_not_followed_up_again(
     assert (found.verdict, found.word, found.fails) == ("inconclusive", "not reproduced", False)
     assert suspicions(store) == []
     assert session_findings(store, newest.id) == ()
+
+
+def test_what_is_bisected_takes_no_place_from_what_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cases = {f"sort{number}": noisy(40, (30, 1.3), seed=number) for number in range(3)}
+    with open_store(tmp_path / "benchmark.db") as store:
+        add_nights(store, {name: values[:20] for name, values in cases.items()})
+        find_suspicions(store, None, "", list(cases))
+        for number in range(20, 40):
+            # Each on a day of its own, so that none speaks for another.
+            add_nights(store, {name: [values[number]] for name, values in cases.items()}, first=number + 1)
+        find_suspicions(store, None, "", list(cases))
+        known = sorted(store.findings(), key=lambda one: one.case)
+        assert [one.case for one in known] == list(cases)
+        with store.database.writing():
+            write_findings(store.database, [replace(one, incident=f"i{one.id}") for one in known])
+        for one in known[:2]:
+            store.settle(
+                replace(one, incident=f"i{one.id}"), "bisected", {"kind": "commit", "revision": "c" * 40}
+            )
+    followed: list[str] = []
+
+    def investigate(suspected: Suspected, store: Store, night: Any) -> Finding:
+        followed.append(suspected.series.case)
+        return store.finding(suspected.id)
+
+    monkeypatch.setattr(night_module, "investigate", investigate)
+    monkeypatch.setattr(night_module, "_own_class", lambda report: "")
+    options = SimpleNamespace(metrics=(), suspects=1)
+    night: Any = SimpleNamespace(options=options, repository=None, note=lambda text: None)
+    plan: Any = SimpleNamespace(session="night-40", cases=[SimpleNamespace(key=name) for name in cases])
+    report = Report(plan=plan, records=())
+    found = night_module._follow_up(report, str(tmp_path / "benchmark.db"), night)
+    assert followed == ["sort2"], "the one that nobody knows the cause of"
+    assert {one.case: bool(one.culprit) for one in found.findings} == {
+        "sort0": True,
+        "sort1": True,
+        "sort2": False,
+    }

@@ -169,3 +169,12 @@ def test_a_branch_is_held_against_the_level_where_it_began(tmp_path: Path) -> No
             assert [one.verdict for one in found] == expected
             assert all(f"idea-{number}" in one.message and names[base][:10] in one.message for one in found)
         assert [one.verdict for one in store.findings()] == ["worse"]
+
+
+def test_reading_a_series_writes_nothing(tmp_path: Path) -> None:
+    with open_store(tmp_path / "benchmark.db") as store:
+        add_nights(store, {"sort": noisy(3)}, revisions=[f"{number:040x}" for number in range(3)])
+        read_order(store)
+        assert store.database.rows("SELECT count(*) FROM commit_place") == [(0,)]
+        detect(store)
+        assert store.database.rows("SELECT count(*) FROM commit_place") == [(3,)]

@@ -54,7 +54,7 @@ def _share(_: click.Context, __: click.Parameter, text: str) -> float:
     except ValueError:
         share = -1.0
     if not 0 <= share < 1:
-        raise click.BadParameter(f"{text!r} is no share: write it like 5%")
+        raise click.BadParameter(f"{text!r} is not a share: write it like 5%")
     return share
 
 

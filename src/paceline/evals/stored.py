@@ -33,7 +33,7 @@ def read_summary(execution: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise EvalError(f"{execution / SUMMARY} cannot be read: {error}") from error
     if not isinstance(data, dict) or "results" not in data:
-        raise EvalError(f"{execution / SUMMARY} is no summary of an execution")
+        raise EvalError(f"{execution / SUMMARY} is not a summary of an execution")
     return data
 
 

@@ -13,34 +13,31 @@ from paceline.judge.comparison import student_quantile
 from paceline.model import Finding
 from paceline.numbers import interval
 
-_FEWEST, _MOST = 8, 30
+_FEWEST, _MOST = 8, 200
 """Results of the level that it takes to know its noise, and that are looked at."""
-_CHANCE = 1e-4
-"""How likely a value of the same level may be held to be worse or better."""
+_CHANCE = 0.05
+"""How likely a session that is like the level may be called worse or better in any of its metrics."""
 _BEYOND = 1.5
-"""How much farther off than any result of the level a value must lie: one value is no proof where spikes are usual."""
+"""How much farther off than any result of the level a value must lie at least: spikes are usual in some series."""
 
 
 def branch_findings(
     store: Store, session: SessionInfo, order: Order, cases: Sequence[str]
 ) -> tuple[Finding, ...]:
     """What is worse or better in a session of a branch. It is a finding of that session, and of no series."""
-    found = (
-        _held(series, session, order)
-        for series in watched(store, store.iter_series(cases=sorted(cases), judged_only=True))
-    )
-    return tuple(
-        sorted((one for several in found for one in several), key=lambda one: -abs(one.effect or 0.0))
-    )
+    several = list(watched(store, store.iter_series(cases=sorted(cases), judged_only=True)))
+    chance = _CHANCE / max(len(several), 1)
+    found = [one for series in several for one in _held(series, session, order, chance)]
+    return tuple(sorted(found, key=lambda one: -abs(one.effect or 0.0)))
 
 
-def _held(series: Series, session: SessionInfo, order: Order) -> Iterator[Finding]:
+def _held(series: Series, session: SessionInfo, order: Order, chance: float) -> Iterator[Finding]:
     measured = [point for point in series.points if point.session_id == session.id and not point.disturbed]
     values = [point.value for point in measured if point.status in ("passed", "requirement_failed")]
     level = level_values(_before_branch(series, session, order))[-_MOST:]
     if not values or len(level) < _FEWEST or series.direction is None or min(*values, *level) <= 0:
         return
-    change = _change([math.log(value) for value in level], [math.log(value) for value in values])
+    change = _change([math.log(value) for value in level], [math.log(value) for value in values], chance)
     if change is None or abs(change[0]) < SMALLEST_EFFECT:
         return
     base = (
@@ -75,14 +72,18 @@ def _before_branch(series: Series, session: SessionInfo, order: Order) -> list[P
     return points[: max(within, default=-1) + 1]
 
 
-def _change(level: Sequence[float], values: Sequence[float]) -> tuple[float, float, float] | None:
+def _change(
+    level: Sequence[float], values: Sequence[float], chance: float
+) -> tuple[float, float, float] | None:
     """By how much the values lie beside the level, with an interval of 95 %; None if that may be noise."""
     middle = statistics.median(level)
     away = statistics.median(values) - middle
     farthest = max(abs(value - middle) for value in level)
     # The median of the level is as exact as a mean of its results / 1.57.
     error = statistics.stdev(level) * math.sqrt(1 / len(values) + 1.57 / len(level))
-    surely, usually = (student_quantile(1 - chance / 2, len(level) - 1) * error for chance in (_CHANCE, 0.05))
-    if abs(away) <= max(surely, _BEYOND * farthest):
+    surely, usually = (student_quantile(1 - one / 2, len(level) - 1) * error for one in (chance, 0.05))
+    # With tails like Student's t of three degrees, a value is b times farther off than n others once in b³ n times.
+    beyond = max(_BEYOND, (chance * (len(level) + 1)) ** (-1 / 3))
+    if abs(away) <= max(surely, beyond * farthest):
         return None
     return math.expm1(away), math.expm1(away - usually), math.expm1(away + usually)

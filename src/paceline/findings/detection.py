@@ -79,7 +79,7 @@ class _Found:
 
 def detect(store: Store, repository: Repository | None = None) -> Detected:
     """Search what is new in the history; series without new points are not read."""
-    order = read_order(store, repository)
+    order = read_order(store, repository, searches=True)
     with store.database.reading():
         known = read_marks(store.database)
         mark = f"{_DETECTOR}:{order.generation}"

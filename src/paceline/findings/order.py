@@ -1,4 +1,4 @@
-"""The one order in which the points of a series are judged, and which of them are: whoever reads a series asks here.
+"""The one order in which the points of a series are judged, and which of them are; all readers of series ask here.
 
 The order is that of commits where they are known, else that of time. A repository that is at hand says where revisions
 lie; the history keeps that for readers who have none. Only the first-parent line of the default branch is judged: what
@@ -105,8 +105,11 @@ def position_of(points: Sequence[Point], place: Place) -> int | None:
     return next((i for i, one in enumerate(points) if one.session_id == place.session_id), None)
 
 
-def read_order(store: Store, repository: Repository | None = None) -> Order:
-    """The order of a history; what the repository knows of it is kept there."""
+def read_order(store: Store, repository: Repository | None = None, *, searches: bool = False) -> Order:
+    """The order of a history; what the repository knows of it is kept there.
+
+    A search keeps which revisions nobody knows too: once they are known, their series are searched again.
+    """
     with store.database.reading():
         measured = read_revisions(store.database)
         branches = read_branches(store.database)
@@ -117,7 +120,7 @@ def read_order(store: Store, repository: Repository | None = None) -> Order:
     changed = {revision: one for revision, one in found.items() if kept.get(revision) != one}
     if changed and _is_other(kept, found):
         generation += 1
-    if changed and not store.database.read_only:
+    if changed and (repository or searches) and not store.database.read_only:
         with store.database.writing():
             write_places(store.database, changed)
             write_state(store.database, {_GENERATION: generation})

@@ -57,7 +57,7 @@ def find_stopped(
 
 
 def _missing(ran: Sequence[_Ran], last: Mapping[_Case, int]) -> Iterator[Finding]:
-    """A suite is told by company: its sessions have most of the cases that ran beside one when it last did."""
+    """The sessions of a suite are those that have most of the cases which ran beside one when it last did."""
     ended: defaultdict[int, list[_Case]] = defaultdict(list)
     for case, number in last.items():
         ended[number].append(case)

@@ -158,5 +158,5 @@ def session_findings(store: Store, session_id: str) -> tuple[Finding, ...]:
 def _is_told(one: Finding, session_id: str) -> bool:
     if not one.stands or not one.is_open:
         return False
-    # What the first search of a past finds is listed, and is no session's fault.
+    # What the first search of a past finds is listed, and fails no session.
     return bool(one.found_in) if one.verdict == "worse" else one.found_in == session_id

@@ -16,6 +16,7 @@ from paceline.experiments.nightly.investigation import Night, Note, investigate,
 from paceline.experiments.nightly.suspicions import Suspected, find_suspicions, is_wanted, split_by_machine
 from paceline.experiments.trials import Interrupted, setting_in
 from paceline.findings.commits import find_repository
+from paceline.findings.telling import tell
 from paceline.history import open_store
 from paceline.history.session_files import read_environments
 from paceline.model import Finding, Report
@@ -99,9 +100,14 @@ def _follow_up(report: Report, database: str, night: Night) -> Report:
             night.note(
                 f"{one.series.metric} of {one.series.case} looks worse on a machine of another class: not run again"
             )
-        chosen = suspicions[: options.suspects]
-        if len(suspicions) > len(chosen):
-            night.note(f"{len(suspicions) - len(chosen)} weaker suspicions are left for another night")
+        # What an earlier night has found the cause of is reported again; nothing is run for it.
+        settled = [one for one in suspicions if one.finding and one.finding.stage == "bisected"]
+        known = tell(store, [one.finding for one in settled if one.finding])
+        found += zip(settled, known, strict=True)
+        others = [one for one in suspicions if one not in settled]
+        chosen = others[: options.suspects]
+        if len(others) > len(chosen):
+            night.note(f"{len(others) - len(chosen)} weaker suspicions are left for another night")
         try:
             for suspected in chosen:
                 found.append((suspected, investigate(suspected, store, night)))
