@@ -70,7 +70,7 @@ def _share(_: click.Context, __: click.Parameter, text: str) -> float:
     callback=_share,
     default="3%",
     show_default=True,
-    help="A change smaller than this is none.",
+    help="Changes smaller than this do not count.",
 )
 @click.option("--allow-missing", is_flag=True, help="Cases that only A has do not fail.")
 @click.option("--all", "everything", is_flag=True, help="Show also the rows that nothing follows from.")
@@ -98,7 +98,7 @@ def command(
     """Compare B with A, by default the newest session with the one before it; exit 1 if anything is worse.
 
     A and B are sessions, revisions, branches, environments (env:ID) or files. 'worse' and 'better' are changes of at
-    least the margin that are no chance, taking all rows together; 'same' is less than the margin, 'inconclusive' that
+    least the margin and beyond chance, taking all rows together; 'same' is less than the margin, 'inconclusive' that
     it takes more samples or sessions to say, or that a side was disturbed. 'question' is too good to be an improvement.
     Exit 1 also if a case is gone or fails that passed before, 2 if nothing was compared, or only under disturbance.
     """
@@ -278,6 +278,8 @@ def _footnotes(found: "Outcome", folded: int) -> Iterator[str]:
 
 def _about_noise(found: "Outcome") -> Iterator[str]:
     """What is known of how sessions differ by themselves, and what is not."""
+    from paceline.judge.comparison import LEVEL
+
     unknown = [one for one in found.compared if one.between == "assumed"]
     if any(min(one.samples) < 2 for one in unknown):
         yield (
@@ -288,7 +290,7 @@ def _about_noise(found: "Outcome") -> Iterator[str]:
         which = "" if len(unknown) == len(found.compared) else f" of {count(len(unknown), 'row')}"
         assumed = percent(found.margin / 2)
         yield f"the noise between sessions{which} is not known: {assumed} is assumed; a history of 6 nights knows it"
-    chance = sum(one.p_adjusted > 0.04 >= one.comparison.p_value for one in found.compared)
+    chance = sum(one.p_adjusted > 1 - LEVEL >= one.comparison.p_value for one in found.compared)
     if chance:
         rows = count(chance, "row")
         yield f"{rows} alone would differ, but not as one of {len(found.compared):,}: --metric asks about fewer"
