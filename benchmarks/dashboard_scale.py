@@ -185,7 +185,7 @@ def measure_pages(browser: Any, out: Path, empty: Path, rounds: int) -> list[Row
         looks: dict[str, Callable[[], float]] = {
             "empty": lambda: drawn_ms(page, empty_address, ".welcome"),
             "first": lambda: drawn_ms(page, full_address, ".tiles"),
-            "case": lambda: drawn_ms(page, f"{full_address}#/case/bench_7?m=phase_3_s", ".chart canvas"),
+            "case": lambda: drawn_ms(page, f"{full_address}#/case/bench_7?m=phase_3_s", ".chart .drawing"),
         }
         times_ms = in_turn(rounds, *looks.values())
     middle = dict(zip(looks, map(statistics.median, times_ms), strict=True))
@@ -242,7 +242,7 @@ def make_long(path: Path) -> None:
 
 
 PAN = """seconds => new Promise(done => {
-  const over = document.querySelector('.u-over');
+  const over = document.querySelector('.chart');
   const [start, frames] = [performance.now(), []];
   let last = start;
   const step = now => {
@@ -275,7 +275,7 @@ def measure_panning(browser: Any, directory: Path) -> Row:
     page.set_default_timeout(300_000)
     with served(directory / "long.db") as address:
         page.goto(f"{address}#/case/long")
-        page.wait_for_selector(".chart canvas")
+        page.wait_for_selector(".chart .drawing")
         shown = page.locator(".facts").inner_text()
         assert f"{LONG:,} records" in shown, shown
         frames = page.evaluate(PAN, PAN_SECONDS)

@@ -57,7 +57,7 @@ def read_metrics(database: Path) -> dict[str, dict[str, float]]:
     """What each test measured, by the test's name in letters, digits and underscores."""
     found: dict[str, dict[str, float]] = {}
     with open_store(database, create=False) as store:
-        for series in store.iter_series():
+        for series in store.iter_columns():
             test = re.sub(r"\W+", "_", series.case_key.rpartition("::")[2].removeprefix("test_")).strip("_")
             if series.metric in METRICS:
                 found.setdefault(test, {})[series.metric] = series.points[-1].value

@@ -218,7 +218,10 @@ def measure_reading(path: Path, cases: Sequence[Case], rounds: int) -> Row:
         ours, theirs = iter(chosen), iter(chosen)
         figure, detail = ratio(
             rounds,
-            lambda: store.series(next(ours), "phase_3_s"),
+            lambda: [
+                one.points
+                for one in store.iter_columns(cases=[next(ours)], metrics=["phase_3_s"], samples=True)
+            ],
             lambda: connection.execute(PLAIN_READ, (numbers[next(theirs)],)).fetchall(),
         )
     return Row(
@@ -237,8 +240,8 @@ def measure_sweep(path: Path, cases: Sequence[Case]) -> Row:
 
     def sweep(store: Store) -> Iterator[int]:
         since = sorted(session.started_at for session in store.sessions())[-SWEEP_POINTS]
-        for series in store.iter_series(cases=[case.key for case in some], since=since):
-            yield len(series.points)
+        for series in store.iter_columns(cases=[case.key for case in some], since=since):
+            yield len(series.values)
 
     with open_store(path, read_only=True) as store:
         counts: list[int] = []

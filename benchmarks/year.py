@@ -45,6 +45,7 @@ from year_parts.detectors import OWN, Find, Peer, in_our_place  # noqa: E402
 from year_parts.holdout import HOLD_OUT  # noqa: E402
 from year_parts.loop import Year  # noqa: E402
 from year_parts.noise import WANDERING, Family  # noqa: E402
+from year_parts.tuning import TUNING  # noqa: E402
 from year_parts.world import LEARNING, is_quiet_family, make_world  # noqa: E402
 
 
@@ -62,6 +63,7 @@ def main() -> int:
         find=find,
         database=args.db,
         more={"asv": read_family(args.asv)} if args.asv else {},
+        tuning=args.tuning,
     )
     if isinstance(find, Peer):
         find.close()
@@ -92,6 +94,9 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         "--asv", type=Path, help="a directory with results of asv, for noise of real benchmarks"
     )
+    parser.add_argument(
+        "--tuning", action="store_true", help="with the families of tuning.py in place of the hold-outs"
+    )
     parser.add_argument("--details", action="store_true", help="list what was wrong, one by one")
     parser.add_argument("--json", type=Path, help="where to write the figures")
     args = parser.parse_args()
@@ -109,13 +114,16 @@ def spend_year(
     find: Find | None = None,
     database: str | None = None,
     more: Mapping[str, Family] | None = None,
+    tuning: bool = False,
 ) -> Book:
     """The book of a simulated year."""
     # A third of the time would be spent waiting for a disk, which is not what is measured.
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(prefix="year-", dir=memory if memory.is_dir() else None) as name:
         directory = Path(name)
-        world = make_world(directory / "repository", nights=nights, series=series, seed=seed, more=more)
+        world = make_world(
+            directory / "repository", nights=nights, series=series, seed=seed, more=more, tuning=tuning
+        )
         with in_our_place(find):
             return Year(world, database or f"{directory}/benchmark.db", directory, confirms=confirms).run()
 
@@ -132,7 +140,12 @@ def summary(book: Book) -> dict[str, Any]:
     quiet = [family for family in families if is_quiet_family(family)]
     drifting = [one for one in own if one.family == "drift"]
     drifts = [one for one in book.alarms if one.track.family == "drift"]
-    groups = {"quiet": quiet, "wandering": sorted(WANDERING), "hold-out": sorted(HOLD_OUT), "asv": ["asv"]}
+    groups = {
+        "quiet": quiet,
+        "wandering": sorted(WANDERING),
+        "hold-out": sorted({*HOLD_OUT, *TUNING}),
+        "asv": ["asv"],
+    }
     return {
         "false_alarms": len(wrong),
         "false_alarms_a_month": per_month(book, len(wrong), len(world.tracks)),
@@ -161,6 +174,7 @@ def summary(book: Book) -> dict[str, Any]:
             len({one.track.number for one in drifts if one.kind != "drift"}), len(drifting)
         ),
         "one_incident": Share(book.together, book.causes),
+        "one_cause": Share(book.of_one_cause, book.incident_count),
         **{f"culprit_{name}": value for name, value in culprits(book).items()},
         "runs_a_night": book.trials / max(book.sessions, 1),
         "cpu_s": sum(book.seconds.values()),
@@ -191,6 +205,7 @@ ROWS: tuple[tuple[str, str, str], ...] = (
     ("series that drift: reported as drift", "drifts_as_drifts", ""),
     ("series that drift: reported as steps", "drifts_as_steps", ""),
     ("several series of one cause: one incident", "one_incident", ">= 90 %"),
+    ("incidents that are of one cause", "one_cause", ""),
     ("culprit right, of those named", "culprit_right", ">= 95 %"),
     ("runs per culprit, median", "culprit_runs_median", ""),
     ("runs per culprit, most", "culprit_runs_most", "<= 40"),

@@ -1,5 +1,6 @@
 """A browser page that watches what it loads and complains about, and the accessibility check."""
 
+import shutil
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,6 +10,7 @@ FLAGS = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
     *("--disable-component-update", "--disable-sync"),
 ]
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 PATIENCE_MS = 60_000
 """A busy machine is slow, and no reason to fail."""
 
@@ -40,6 +42,14 @@ def watch(context: BrowserContext) -> Watched:
     )
     page.on("request", lambda request: watched.requests.append(request.url))
     return watched
+
+
+def choose_side(page: Page, side: str, words: str) -> None:
+    """Choose one of the sides of a comparison, by words that only it has."""
+    box = page.get_by_role("combobox", name=side)
+    box.click()
+    box.fill(words)
+    page.get_by_role("option").first.click()
 
 
 def serious(page: Page, axe: str) -> list[Any]:

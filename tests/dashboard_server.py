@@ -28,9 +28,11 @@ def serving(place: Workplace, *words: str) -> Iterator[int]:
         process.stderr.close()
 
 
-def ask(port: int, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
+def ask(
+    port: int, path: str, method: str = "GET", body: bytes | None = None, **headers: str
+) -> tuple[int, dict[str, str], bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request(method, path, headers=headers)
+    connection.request(method, path, body, headers=headers)
     answer = connection.getresponse()
     found = answer.status, dict(answer.getheaders()), answer.read()
     connection.close()

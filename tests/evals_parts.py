@@ -21,7 +21,9 @@ from paceline.evals.interfaces import (
     Prediction,
     Sample,
     Scores,
+    Source,
     TransientFault,
+    sample_seed,
 )
 
 CHAOS = "EVALS_TEST_CHAOS"
@@ -128,8 +130,66 @@ class Tasks(MockBenchmark):
     def subsets(self) -> tuple[str, ...]:
         return self._names
 
+    def source(self, data_dir: Path | None, revision: str | None) -> Source:
+        return "real"
+
     def load(self, subset: str | None, *, data_dir: Path | None, revision: str | None) -> Sequence[Sample]:
         return super().load(None, data_dir=data_dir, revision=revision)[: self._samples]
+
+
+class Many(MockBenchmark):
+    """So many documents with a question each, or with several."""
+
+    name: ClassVar[str] = "many"
+
+    def __init__(self, documents: int = 200, questions: int = 1) -> None:
+        super().__init__()
+        self._documents, self._questions = documents, questions
+
+    def source(self, data_dir: Path | None, revision: str | None) -> Source:
+        return "real"
+
+    def load(self, subset: str | None, *, data_dir: Path | None, revision: str | None) -> Sequence[Sample]:
+        return [
+            Sample(
+                id=f"d{number}-q{turn}",
+                context=f"Document {number}.",
+                question=f"{turn}?",
+                references=("yes",),
+            )
+            for number in range(self._documents)
+            for turn in range(self._questions)
+        ]
+
+
+class CoinAdapter(MockAdapter):
+    """Is right by chance: with `chance`, less `loss` under a sparse attention, by the seed of the sample alone."""
+
+    def __init__(self, model: ModelSpec, device: Device) -> None:
+        super().__init__(ModelSpec(name=model.name), device)
+        self._chance = float(str(model.model_kwargs.get("chance", 0.5)))
+        self._loss = float(str(model.model_kwargs.get("loss", 0.0)))
+
+    @classmethod
+    def check(cls, model: ModelSpec, generation: GenerationSpec) -> None:
+        """Whatever is given is taken."""
+
+    def generate(self, groups: Sequence[ContextGroup], generation: GenerationSpec) -> Iterator[Prediction]:
+        chance = self._chance - (self._loss if self._attention is not None else 0.0)
+        for sample in (sample for group in groups for sample in group.samples):
+            hold()
+            salt = f"{sample_seed(generation.seed, sample.id)} {self._attention is None}"
+            said = "yes" if Random(salt).random() < chance else "no"
+            yield Prediction(sample_id=sample.id, text=said, density=1.0, seconds=0.001)
+
+
+class DenseFails(CoinAdapter):
+    """Cannot answer without a sparse attention."""
+
+    def generate(self, groups: Sequence[ContextGroup], generation: GenerationSpec) -> Iterator[Prediction]:
+        if self._attention is None:
+            raise ValueError("not dense")
+        yield from super().generate(groups, generation)
 
 
 class BadScorer(Tasks):

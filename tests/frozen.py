@@ -5,6 +5,7 @@ Cases are known by a fingerprint that has the absolute path of their suite in it
 under /tmp. A test has that place to itself.
 """
 
+import csv
 import fcntl
 import json
 import math
@@ -84,12 +85,14 @@ def called(answer: Answer) -> str:
 
 def check(place: Workplace, answer: Answer, **variables: str) -> None:
     """Ask the same once more."""
-    done = place.run(*answer["words"], **variables)
+    is_log = answer["words"][:2] == ["history", "log"] and "lines" in answer
+    done = place.run(*answer["words"], *(["--all"] if is_log else []), **variables)
     if answer["words"][0] == "compare":
         if "json" in answer:
             check_compared(answer["json"], json.loads(done.stdout))
         else:
-            assert done.stdout.splitlines()[:3] == answer["lines"][:3]
+            sides = [line.replace(": ", "  ", 1) for line in answer["lines"][:2]]
+            assert done.stdout.splitlines()[1:3] == sides
         return
     if "--replay" in answer["words"]:
         check_replay(answer["json"], json.loads(done.stdout))
@@ -98,11 +101,87 @@ def check(place: Workplace, answer: Answer, **variables: str) -> None:
         check_effects(answer["json"], json.loads(done.stdout))
         return
     assert done.returncode == answer["code"], done.stderr
-    if "json" in answer:
+    if answer["words"][0] == "show" and len(answer["words"]) == 2:
+        check_shown(answer["lines"], done.stdout)
+    elif answer["words"][0] == "regressions" and "json" in answer:
+        assert difference(by_id(answer["json"]), by_id(json.loads(done.stdout))) == ""
+    elif answer["words"][0] == "regressions":
+        # A list to act on: what was new and worse is named, by its id or that of its incident.
+        every = json.loads(place.run("regressions", "--json").stdout)
+        urgent = [one for one in every if one["verdict"] == "worse" and one["state"] == "new"]
+        assert all(one["id"] in done.stdout or one["incident"] in done.stdout for one in urgent)
+    elif answer["words"][:2] == ["history", "export"]:
+        old, new = (
+            told if "json" in answer else list(csv.DictReader(told))
+            for told in (
+                answer.get("json") or answer["lines"],
+                json.loads(done.stdout) if "json" in answer else done.stdout.splitlines(),
+            )
+        )
+        check_exported(old, new)
+    elif answer["words"][:2] == ["history", "query"]:
+        assert difference(of_cases(answer["json"]), of_cases(json.loads(done.stdout))) == ""
+    elif "json" in answer:
         assert difference(answer["json"], json.loads(done.stdout)) == ""
+    elif answer["words"][0] == "show":
+        old, new = said(answer["lines"]), said(done.stdout.splitlines())
+        lost = {str(word) for line in old for word in line} - {str(word) for line in new for word in line}
+        # The first line has the status now, and a metric's direction is said in words.
+        assert lost <= {"status", "Metrics", "↑", "↓", *map(str, old[0])}, done.stdout
+        assert {"higher", "lower"} & set(done.stdout.split())
     else:
         old, new = said(answer["lines"]), said(done.stdout.splitlines())
-        assert difference(old, new) == "", done.stdout
+        # The curve stands above the points now.
+        assert difference(sorted(map(str, old)), sorted(map(str, new))) == "", done.stdout
+
+
+def check_shown(old: list[str], new: str) -> None:
+    """The same cases ended the same way, and the same sum of it all."""
+    ended = [re.match(r"(\S.*?) {2,}(passed|[a-z_]+)  ", line) for line in old[2:]]
+    for case, status in (found.groups() for found in ended if found):
+        (line,) = [one for one in new.splitlines() if one[3:].startswith(f"{case} ")]
+        assert line[0] == ("✓" if status == "passed" else "✗")
+        assert status == "passed" or status.replace("_", " ") in line
+    assert (
+        re.sub(r" in [\d.]+ m?s$", "", next(one for one in old if " of " in one and "passed" in one)) in new
+    )
+
+
+def check_exported(old: list[dict[str, Any]], new: list[dict[str, Any]]) -> None:
+    """The same rows; two columns are called as in the views now, and the epoch is there, too."""
+    names = {"case": "case_key", **({"sample": "sample_count"} if "sample_count" in new[0] else {})}
+    old = [{names.get(name, name): value for name, value in row.items()} for row in old]
+    new = [{name: value for name, value in row.items() if name != "epoch"} for row in new]
+    assert difference(*(sorted(rows, key=str) for rows in (_same_order(old), _same_order(new)))) == ""
+
+
+def _same_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What is not known was an empty text once."""
+    return [{name: row[name] if row[name] != "" else None for name in sorted(row)} for row in rows]
+
+
+def of_cases(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Sums over the records of each case: those of a case that was renamed are among those of its new name now."""
+    if not rows or "case_key" not in rows[0]:
+        return rows
+    sums: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        row = {**row, "case_key": {"read_rows": "read"}.get(row["case_key"], row["case_key"])}
+        known = sums.setdefault(
+            str([row[name] or "" for name in ("case_key", "variant", "version", "metric", "unit", "status")]),
+            row,
+        )
+        if known is not row:
+            known.update({name: known[name] + row[name] for name in ("records", "samples")})
+            for name, join in (("total", sum), ("least", min), ("most", max), ("text", min)):
+                values = [one[name] for one in (known, row) if one[name] is not None]
+                known[name] = join(values) if values else None
+    return _same_order([sums[key] for key in sorted(sums)])
+
+
+def by_id(findings: list[Any]) -> list[Any]:
+    """Findings in an order that stays: the most urgent come first now, not the newest."""
+    return sorted(findings, key=lambda one: str(one["id"]))
 
 
 def check_compared(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
@@ -141,7 +220,9 @@ def check_effects(old: Mapping[str, Any], new: Mapping[str, Any]) -> None:
     for known, found in zip(old["comparisons"], new["comparisons"], strict=True):
         kept = {name: value for name, value in known.items() if name not in doubtful}
         assert difference(kept, {name: found[name] for name in kept}) == "" and known.keys() <= found.keys()
-    assert difference([old["pareto"], old["missing"]], [new["pareto"], new["missing"]]) == ""
+    for known, found in zip(old["pareto"], new["pareto"], strict=True):
+        assert difference(known, {name: found[name] for name in known}) == ""
+    assert difference(old["missing"], new["missing"]) == ""
 
 
 def said(lines: list[str]) -> list[list[str | float]]:
@@ -150,7 +231,11 @@ def said(lines: list[str]) -> list[list[str | float]]:
     for line in lines:
         if line.startswith("± is "):  # explains a sign
             continue
-        plain = re.sub(r" (?=%)|[<>] -?(?=0\.0+1)", "", line).replace(" … ", " to ").replace(" ±", " ")
+        plain = (
+            re.sub(r", machines [0-9a-f]{16}(?=\))| (?=%)|[<>] -?(?=0\.0+1)", "", line)
+            .replace(" … ", " to ")
+            .replace(" ±", " ")
+        )
         told.append([_word(word) for word in plain.split()])
     return told
 
@@ -169,10 +254,10 @@ def _word(text: str) -> str | float:
 def difference(old: Any, new: Any, where: str = "") -> str:
     """Where two answers first differ, and how; numbers may differ by what another processor rounds differently.
 
-    A finding may have names that it did not have: nobody who reads it by name notices.
+    A finding, a series and what an import says may have names that they did not have: who reads by name is safe.
     """
     if isinstance(old, dict) and isinstance(new, dict):
-        added = {*new} - {*old} if "first_bad" in old else set()
+        added = {*new} - {*old} if {"first_bad", "points", "problems"} & {*old} else set()
         if old.keys() != new.keys() - added:
             return f"{where or 'at the top'}: had {sorted(old)}, has {sorted(new)}"
         return next(filter(None, (difference(old[key], new[key], f"{where}.{key}") for key in old)), "")

@@ -1,13 +1,15 @@
 """Records and sessions for tests of the history: by hand, and by hypothesis."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID, uuid5
 
+import numpy as np
 from hypothesis import strategies as st
 
-from paceline.history import SessionInfo
+from paceline.history import Series, SessionInfo, Store
+from paceline.history.series import Names, Records
 from paceline.model import Case, Check, Measurement, Record, Scalar, Status
 
 NAMESPACE = UUID(int=7)
@@ -26,6 +28,35 @@ def session(number: int = 1, **fields: Any) -> SessionInfo:
     started = f"2026-{1 + number // 28 % 12:02}-{1 + number % 28:02}T00:00:00.000Z"
     defaults = {"name": f"night-{number}", "started_at": started, "revision": f"{number:040x}"}
     return SessionInfo(id=uuid5(NAMESPACE, str(number)).hex, **{**defaults, **fields})
+
+
+def series_of(store: Store, case: str, metric: str, **wanted: Any) -> list[Series]:
+    """The series of one metric of a case, with their samples."""
+    return list(store.iter_columns(cases=[case], metrics=[metric], samples=True, **wanted))
+
+
+def made_series(values: Sequence[float]) -> Series:
+    """A series of these values, one a night, that no history has."""
+    count = len(values)
+    names = Names({0: ("night", "", "s")}, {0: ("env-1", "class-1")}, {})
+    records = Records(
+        names,
+        *([f"2026-{i:06}" for i in range(count)], range(count), [0] * count, [0] * count),
+        *([i.to_bytes(16) for i in range(count)], ["passed"] * count),
+        *([None] * count for _ in range(3)),
+    )
+    return Series(
+        case_key="sort",
+        version="1",
+        variant=None,
+        metric="wall_s",
+        unit="s",
+        direction="lower",
+        environment_class="class-1",
+        epoch=0,
+        values=np.array(values, dtype=float),
+        records=records,
+    )
 
 
 def case(key: str = "sort", **fields: Any) -> Case:

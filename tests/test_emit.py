@@ -143,10 +143,14 @@ def test_calls_add_up_and_the_last_value_of_a_name_wins(results: Path) -> None:
     emit.metric("b", 3)
     emit.metric("c", 1.5, unit="docs/s")
     emit.metric("d", 1, unit="s")
+    emit.metric("e", 1, direction="higher")
+    with pytest.raises(ValueError, match='is "lower" or "higher", not \'up\''):
+        emit.metric("f", 1, direction="up")
     emit.params({"x": 1})
     emit.params({"y": [1, 2]})
-    assert load(results / "metrics.json") == {"a": 1, "b": 3, "c": 1.5, "d": 1}
+    assert load(results / "metrics.json") == {"a": 1, "b": 3, "c": 1.5, "d": 1, "e": 1}
     assert load(results / "units.json") == {"c": "docs/s", "d": "s"}
+    assert load(results / "directions.json") == {"e": "higher"}
     assert load(results / "params.json") == {"x": 1, "y": [1, 2]}
     assert [path.name for path in results.iterdir() if path.name.endswith(".tmp")] == []
 
@@ -481,3 +485,19 @@ open("out", "w").close()
     assert done.returncode == 0
     [line] = done.stderr.splitlines()
     assert line.startswith("paceline.emit: tasks.pkl is incomplete:")
+
+
+def test_a_script_says_how_it_ended(tmp_path: Path) -> None:
+    text = """
+from paceline import emit
+emit.warn("first")
+emit.warn("second")
+emit.skip("not on this machine")
+"""
+    done = run_script(tmp_path, text, "--benchmark-results-path", "out")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "out/case_outcome.json").read_text()) == {
+        "status": "skipped",
+        "reason": "not on this machine",
+        "warnings": ["first", "second"],
+    }

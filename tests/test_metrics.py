@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tools.reference.metrics import render
 
-from paceline.metrics import KNOWN, RULES, describe
-from paceline.model import as_float
+from paceline.metrics import KNOWN, RULES, ask_for_directions, describe, unheard_of
+from paceline.model import Measurement, Metric, as_float
 
 DOCS = Path(__file__).parents[1] / "docs" / "metrics.md"
 
@@ -50,6 +50,15 @@ DOCS = Path(__file__).parents[1] / "docs" / "metrics.md"
         ("stub_overhead_ms", "ms", "lower"),
         ("accuracy", None, "higher"),
         ("compression_ratio", None, None),
+        ("instructions", None, "lower"),
+        ("allocations", None, "lower"),
+        ("function_calls", None, "lower"),
+        ("calls_per_sec", "calls/s", "higher"),
+        ("output_size_bytes", "bytes", "lower"),
+        ("input_size_bytes", "bytes", None),
+        ("batch_size", None, None),
+        ("wheel_size_kb", "kB", "lower"),
+        ("peak_allocated_bytes", "bytes", "lower"),
         ("something", None, None),
         ("", None, None),
         ("Time_Taken_S", "s", "lower"),
@@ -81,6 +90,32 @@ def test_unit_and_direction(name: str, unit: str | None, direction: str | None) 
 def test_metrics_of_stages(name: str, unit: str | None, direction: str | None) -> None:
     metric = describe(name)
     assert (metric.unit, metric.direction) == (unit, direction)
+
+
+def test_the_suite_says_what_a_metric_means_then_the_script_then_its_name() -> None:
+    said = (Metric(name="frobs", unit="frobs", label="Frobs"), Metric(name="*obs*", direction="higher"))
+    assert describe("frobs", None, "lower", said) == Metric(
+        name="frobs", unit="frobs", direction="higher", label="Frobs"
+    )
+    assert describe("time_taken", None, "higher").direction == "higher"
+    assert describe("time_taken", said=(Metric(name="time_taken", unit="ms"),)).direction == "lower"
+
+
+def test_only_what_nobody_knows_is_asked_about() -> None:
+    measured = {
+        name: Measurement(value=value, direction=describe(name, unit).direction)
+        for name, unit, value in (
+            ("frobs", None, 3),
+            ("sorting", "s", 1.5),
+            ("num_rows", None, 7),
+            ("is_success", None, True),
+            ("text", None, "a"),
+            ("seed", None, 1),
+        )
+    }
+    assert list(unheard_of(measured)) == ["frobs", "seed"]
+    assert list(unheard_of(measured, (Metric(name="seed"),))) == ["frobs"]
+    assert "for a, b, c, d, e and 2 more, so no change" in ask_for_directions("abcdefg")
 
 
 def test_a_given_unit_wins_and_speaks_for_unknown_names() -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from source_trees import nodes_of
+
 SOURCE = Path(__file__).parents[1] / "src" / "paceline"
 
 PACKAGES = ("dashboard", "history", "record", "report", "session", "sinks")
@@ -18,8 +20,8 @@ EXCEPTIONS = {
     "record/packages.py: read_text": "metadata of installed packages; it runs alone under other interpreters",
     "record/packages.py: read_bytes": "the conda environment that is active",
     "sinks/__init__.py: read_text": "a file with a secret that the user's own environment or configuration names",
-    "sinks/github.py: read_bytes": "the files of the workflow's step, which GitHub names in its environment",
-    "sinks/github.py: open": "the same: the step's summary",
+    "sinks/github_api.py: read_bytes": "the files of the workflow's step, which GitHub names in its environment",
+    "sinks/github_api.py: open": "the same: the step's summary",
     "sinks/sender.py: open": "the pipe that its parent gave it",
     "sinks/sender.py: os.open": "the null device",
 }
@@ -41,7 +43,7 @@ HARMLESS = frozenset(
 
 def doors(path: Path) -> Iterator[tuple[int, str]]:
     """Line and name of each call that reaches a file by itself."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes_of(path):
         if not isinstance(node, ast.Call):
             continue
         name = ast.unparse(node.func)

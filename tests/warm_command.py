@@ -52,13 +52,11 @@ os._exit(read(1)[0])
 # What they import comes along.
 _LOADED = (
     *(
-        "alembic",
         "numpy",
         "psutil",
         "pydantic",
         "rich.live",
         "rich.table",
-        "sqlalchemy.dialects.sqlite",
         "yaml",
     ),
     *(

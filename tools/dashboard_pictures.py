@@ -32,13 +32,15 @@ SHOTS = {
     "case-compare": "#/case/sort%5Bn%3D10000000%5D?m=wall_s&a=60.0&b=118.0",
     "session": "#/session/{last}?case=alm_windows",
     "compare": "#/compare?a=s%3A{older}&b=s%3A{last}",
-    "compare-evals": "#/compare?a={dense}&b={streaming}&pair=base-8b%2Flongbench_triviaqa",
+    "compare-evals": "#/compare?a={dense}&b={streaming}&pair=invented-8b%2Flongbench_triviaqa",
     "compare-quality": "#/compare?a={dense}&b={streaming}&view=quality",
     "compare-heat": "#/compare?a=r%3A{old_revision}&b=b%3Amain&view=heat",
+    "releases": "#/releases",
+    "incident": "#/incident/{incident}",
     "cases": "#/cases?q=join",
     "sessions": "#/sessions",
 }
-PHONE = ("overview", "case")
+PHONE = ("overview", "case", "compare")
 
 
 def make_site(directory: Path) -> Path:
@@ -47,12 +49,12 @@ def make_site(directory: Path) -> Path:
     demo = directory / "demo"
     words = ["dashboard", "build", str(directory / "site"), "--db", str(demo / "benchmark.db")]
     words += [
-        "--results",
+        "--results-dir",
         str(demo / "results"),
         "--repo",
         str(demo / "repo"),
         "--title",
-        "Nightly benchmarks",
+        "Nightly benchmarks (invented figures)",
     ]
     subprocess.run([sys.executable, "-m", "paceline", *words], check=True)
     return directory / "site"
@@ -65,8 +67,10 @@ def addresses(page: Page, site: Path) -> dict[str, str]:
     ids = page.eval_on_selector_all("tbody a", "all => all.map(a => a.hash.split('/')[2].split('?')[0])")
     revisions = page.eval_on_selector_all("tbody code", "all => all.map(code => code.title)")
     evals = page.locator("tbody a", has_text="execution_").get_attribute("href") or ""
+    page.goto(f"{site.as_uri()}/index.html#/")
+    incident = page.locator(".line").first.get_attribute("data-incident")
     sides = {name: attention_side(evals.rpartition("/")[2], name) for name in ("dense", "streaming")}
-    filled = {"last": ids[0], "older": ids[40], "old_revision": revisions[50], **sides}
+    filled = {"incident": incident, "last": ids[0], "older": ids[40], "old_revision": revisions[50], **sides}
     return {name: f"{site.as_uri()}/index.html{shot.format(**filled)}" for name, shot in SHOTS.items()}
 
 

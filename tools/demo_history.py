@@ -1,7 +1,7 @@
 """Makes a history to look at: 120 nights of a made-up library, with regressions, breaks, machines and a repository.
 
     python tools/demo_history.py demo                 into demo/: benchmark.db, results/, repo/
-    paceline dashboard build demo/site --db demo/benchmark.db --results demo/results --repo demo/repo
+    paceline dashboard build demo/site --db demo/benchmark.db --results-dir demo/results --repo demo/repo
 
 All of it is the same each time: the pictures in docs/ are made from it.
 """
@@ -136,7 +136,7 @@ SOURCE = """def test_sort(bench, n):
 
 
 def make_repository(path: Path) -> list[str]:
-    """A repository with a commit for each night."""
+    """A repository with a commit for each night, and a release now and then."""
     path.mkdir(parents=True)
     run = ["git", "-C", str(path), "-c", "user.name=x", "-c", "user.email=x@example.org"]
     subprocess.run([*run, "init", "-q", "-b", "main"], check=True)
@@ -148,6 +148,8 @@ def make_repository(path: Path) -> list[str]:
         names = {**os.environ, "GIT_AUTHOR_DATE": when, "GIT_COMMITTER_DATE": when}
         commit = [*run, "commit", "-q", "--allow-empty", "--no-gpg-sign", "--author", author, "-m", subject]
         subprocess.run(commit, check=True, env=names)
+        if night % 24 == 23:
+            subprocess.run([*run, "tag", f"v1.{night // 24}"], check=True)
         head = subprocess.run([*run, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
         revisions.append(head.stdout.strip())
     return revisions

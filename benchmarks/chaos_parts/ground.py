@@ -24,7 +24,7 @@ Action = Sequence[str] | Callable[[], object]
 COLUMNS = ("lost", "twice", "orphans", "stuck", "tracebacks", "outside", "executed", "escapes", "hangs")
 _PR_SET_CHILD_SUBREAPER = 36
 _LOADED = (
-    *("alembic", "numpy", "psutil", "pydantic", "rich.table", "sqlalchemy.dialects.sqlite", "yaml"),
+    *("numpy", "psutil", "pydantic", "rich.table", "yaml"),
     *("paceline.cli.run", "paceline.cli.plan", "paceline.cli.show", "paceline.cli.list", "paceline.cli.send"),
     *("paceline.cli.history", "paceline.cli.compare", "paceline.cli.dashboard", "paceline.cli.regressions"),
     *("paceline.session.session", "paceline.history.store.store", "paceline.history.store.migrate"),

@@ -57,6 +57,8 @@ class Book:
     branch_reports: int = 0
     together: int = 0
     causes: int = 0
+    incident_count: int = 0
+    of_one_cause: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     _known: set[str] = field(default_factory=set)
 
@@ -100,10 +102,14 @@ class Book:
     def incidents(self, findings: Iterable[tuple[Track, int, int, str]]) -> None:
         """Which changes of several series are one incident: series, bracket and incident of every finding."""
         several: defaultdict[int, dict[int, set[str]]] = defaultdict(dict)
+        events: defaultdict[str, set[int]] = defaultdict(set)
         for track, after, until, incident in findings:
             event = self.event_at(track, after, until)
             if event is not None:
                 several[event.number].setdefault(track.number, set()).add(incident)
+                events[incident].add(event.number)
+        self.incident_count = len(events)
+        self.of_one_cause = sum(len(found) == 1 for found in events.values())
         shared = [list(found.values()) for found in several.values() if len(found) > 1]
         self.causes = len(shared)
         self.together = sum(bool(set.intersection(*found)) for found in shared)

@@ -88,7 +88,7 @@ def in_our_place(find: Find | None) -> Iterator[None]:
 def _replacements(change_points: Callable[[Any], tuple[ChangePoint, ...]]) -> dict[str, Callable[..., Any]]:
     replaced: dict[str, Callable[..., Any]] = {"change_points": change_points}
     if hasattr(changes, "analyse"):
-        replaced["analyse"] = lambda values, days=None: changes.Analysis(
+        replaced["analyse"] = lambda values, days=None, only_sure=False: changes.Analysis(
             changes=change_points(values), drift=None, unrest=0.0
         )
     return replaced

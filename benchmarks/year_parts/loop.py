@@ -271,7 +271,7 @@ class Year:
 
     def _found(self) -> Iterator[tuple[Track, int, int, str]]:
         for one in self._store.findings():
-            if one.verdict == "worse" and one.incident:
+            if one.verdict == "worse" and one.incident and one.stage != "not_reproduced":
                 good, bad = (self._sessions[place.session].night for place in (one.last_good, one.first_bad))
                 track = self._tracks[one.series.case, one.series.metric, one.series.environment_class]
                 yield track, good, bad, one.incident

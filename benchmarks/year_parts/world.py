@@ -15,6 +15,7 @@ import numpy as np
 from year_parts.holdout import HOLD_OUT
 from year_parts.line import Line, make_line
 from year_parts.noise import FAMILIES, SPREAD, WANDERING, Family, Floats
+from year_parts.tuning import OF_THE_NIGHT, TUNING
 
 MACHINES = ("alpha", "beta")
 SECOND_MACHINE = 0.2
@@ -24,7 +25,7 @@ LEARNING = 30
 BRANCH_EFFECT = 0.10
 BRANCH_NIGHTS = 4
 DRIFT, DRIFT_NIGHTS = 0.10, 200
-MOODY = frozenset({"moods", "weekdays", *HOLD_OUT})
+MOODY = frozenset({"moods", "weekdays", *HOLD_OUT, *OF_THE_NIGHT})
 """Families whose noise is of the night: two runs of one night have it in common."""
 _OWN_NOISE = SPREAD / 2
 _SHARED = 0.5
@@ -136,11 +137,17 @@ def _turned(track: Track, cost: float) -> float:
 
 
 def make_world(
-    root: Path, *, nights: int, series: int, seed: int, more: Mapping[str, Family] | None = None
+    root: Path,
+    *,
+    nights: int,
+    series: int,
+    seed: int,
+    more: Mapping[str, Family] | None = None,
+    tuning: bool = False,
 ) -> World:
-    """The year of a seed; `more` families are used beside those of `noise` and `holdout`."""
+    """The year of a seed; `more` families are used beside those of `noise` and `holdout` or `tuning`."""
     rng = np.random.default_rng(seed)
-    families = {**FAMILIES, **HOLD_OUT, "drift": drift, **(more or {})}
+    families = {**FAMILIES, **(TUNING if tuning else HOLD_OUT), "drift": drift, **(more or {})}
     branches = _branch_nights(rng, nights)
     line = make_line(root, rng, nights, branches)
     tracks = tuple(_tracks(rng, families, nights, series))
@@ -199,7 +206,7 @@ def _tracks(
     for one in own[:on_first:5]:
         for metric, unit, family, base in (
             ("exec_time_s", "s", "moods", one.base * 1.3),
-            ("cpu_user_s", "s", "shared_runner", one.base * 1.1),
+            ("cpu_user_s", "s", "states" if "states" in families else "shared_runner", one.base * 1.1),
             ("peak_memory_bytes", "bytes", "quantised", 3e8),
         ):
             yield Track(

@@ -1,9 +1,10 @@
 // Memory, CPU and GPUs while a case ran: a chart for each quantity, and a table of all of them.
 
 import { useMemo } from 'preact/hooks';
-import { Chart, type Plot, type View } from './chart';
+import { Chart } from './chart';
+import type { Plot, View } from './drawing';
 import { list, numbers, type Packed } from './data';
-import { saveCsv, savePng, saveSvg } from './export';
+import { drawingOf, saveCsv, saveDrawing, savePicture } from './export';
 import { quantity } from './format';
 import { choose, chosen } from './router';
 import { LINES } from './theme';
@@ -72,12 +73,19 @@ export function Curves({ title, kind, columns, name }: { title: string; kind: st
             <figcaption>
               {plain(curve.title)}
               <span class="downloads">
-                <button type="button" aria-label={`Download ${curve.title} as PNG`} onClick={(event) => savePng(`${name} ${curve.name}`, (event.target as Element).closest('figure'))}>
-                  PNG
-                </button>
-                <button type="button" aria-label={`Download ${curve.title} as SVG`} onClick={() => saveSvg(`${name} ${curve.name}`, `${name}: ${curve.title}`, plots[at], view)}>
-                  SVG
-                </button>
+                {([['PNG', savePicture], ['SVG', saveDrawing]] as const).map(([kind, save]) => (
+                  <button
+                    key={kind}
+                    type="button"
+                    aria-label={`Download ${curve.title} as ${kind}`}
+                    onClick={(event) => {
+                      const drawing = drawingOf((event.target as Element).closest('figure')?.querySelector<SVGSVGElement>('svg.drawing'), { title: `${name}: ${curve.title}`, legend: ids.length > 1 ? plots[at].lines : [] });
+                      if (drawing) save(`${name} ${curve.name}`, drawing);
+                    }}
+                  >
+                    {kind}
+                  </button>
+                ))}
               </span>
             </figcaption>
             <Chart plot={plots[at]} view={view} onView={show} title={`${curve.title} over the run; the table below has its values`} height={170} />
@@ -138,24 +146,20 @@ function rates(clock: Float64Array, total: Float64Array): Float64Array {
 }
 
 function plotOf({ values, unit }: Curve, { clock, devices }: Reading): Plot {
-  // The readings of all GPUs at one moment are one place on the axis.
-  const times = Float64Array.from(new Set(clock));
-  const places = new Map([...times].map((time, at) => [time, at]));
   const ids = devices ? [...new Set(devices)] : [0];
+  const order = Int32Array.from(values.keys()).filter((at) => !Number.isNaN(values[at])).sort((a, b) => clock[a] - clock[b] || a - b);
+  const line = (at: number) => (devices ? ids.indexOf(devices[at]) : 0);
   return {
-    x: times,
+    x: Float64Array.from(order, (at) => clock[at]),
+    y: Float64Array.from(order, (at) => values[at]),
+    of: Int16Array.from(order, line),
     unit,
-    lines: ids.map((id, line) => {
-      const drawn: (number | null)[] = Array.from(times, () => null);
-      values.forEach((value, at) => {
-        if (!Number.isNaN(value) && (!devices || devices[at] === id)) drawn[places.get(clock[at]) as number] = value;
-      });
-      return { label: `GPU ${id}`, colour: LINES[line % LINES.length], values: drawn };
-    }),
-    failures: [],
+    lines: ids.map((id, number) => ({ label: `GPU ${id}`, colour: LINES[number % LINES.length], places: Int32Array.from(order.keys()).filter((place) => line(order[place]) === number) })),
+    failures: new Int32Array(0),
     changes: [],
     epochs: [],
     levels: [],
+    tags: [],
     label: (x) => quantity(x, 's'),
   };
 }

@@ -39,7 +39,7 @@ function takeEarly(name: string): Early | undefined {
 
 // An address may be made by anybody: only what can be a data file is ever asked for, since it is run as a script.
 const KNOWN =
-  /^(overview|search|(sessions|heads|environment|source)\/\d{1,10}|case\/[0-9a-f]{16}(-old)?|(session|evals)\/[0-9a-f]{32}|files\/[0-9a-f]{32}\/\d{1,9})$/;
+  /^(overview|search|(sessions|heads|environment|source)\/\d{1,10}|(case\/[0-9a-f]{16}(-old)?|incident\/[0-9a-f]{16})|(session|evals)\/[0-9a-f]{32}|files\/[0-9a-f]{32}\/\d{1,9})$/;
 
 /** The value of a data file; loaded once, unless `fresh` asks for it again. */
 export function load<T>(name: string, fresh = false): Promise<T> {

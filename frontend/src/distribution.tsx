@@ -2,7 +2,7 @@
 
 import { useMemo, useRef } from 'preact/hooks';
 import type { CasePlot } from './case_plot';
-import type { Line, View } from './chart';
+import type { Line, View } from './drawing';
 import { plural, quantity, share } from './format';
 import { samplesOf, type Column } from './model';
 import { quantile } from './stats';
@@ -70,8 +70,9 @@ const MOST_PARTS = 8;
 /** Lines are never mixed: what two machines measured is spread for another reason than chance. */
 function partsOf(plot: CasePlot, view: View): Part[] {
   const cuts = [...plot.changes.map((change) => change.to), ...plot.epochs.map((epoch) => epoch.x)].sort((a, b) => a - b);
-  const parts = plot.lines.flatMap((line) => {
-    const named = plot.lines.length > 1 ? [line.label] : [];
+  const lines = plot.lines.filter((line) => !line.dim);
+  const parts = lines.flatMap((line) => {
+    const named = lines.length > 1 ? [line.label] : [];
     return samplesBetween(plot, view, line, cuts).map((values, at) => ({ label: [...named, stretch(at, cuts.length)].filter(Boolean).join(', ') || 'all', values }));
   });
   return parts
@@ -87,12 +88,12 @@ function stretch(at: number, cuts: number): string {
 
 function samplesBetween(plot: CasePlot, view: View, line: Line, cuts: number[]): number[][] {
   const groups: number[][] = Array.from({ length: cuts.length + 1 }, () => []);
-  plot.points.forEach((point, at) => {
-    if (line.values[at] === null || plot.x[at] < (view.from ?? -Infinity) || plot.x[at] > (view.to ?? Infinity)) return;
-    if (point.drawn.data.status[point.place] !== 'passed') return;
+  for (const at of line.places) {
+    const point = plot.points[at];
+    if (plot.x[at] < (view.from ?? -Infinity) || plot.x[at] > (view.to ?? Infinity) || point.drawn.data.status[point.place] !== 'passed') continue;
     const part = cuts.filter((cut) => cut <= plot.x[at]).length;
     for (const sample of samplesOf(point.drawn.column, point.place)) groups[part].push(sample);
-  });
+  }
   return groups;
 }
 

@@ -1,7 +1,7 @@
 // Two attentions on the same samples: differences pair by pair, and quality against what it costs.
 
 import { useMemo, useRef } from 'preact/hooks';
-import { front, pairsOf, qualityOf, type EvalSide, type EvalsFile, type Pair } from './evals_data';
+import { pairsOf, type EvalSide, type EvalsFile, type Pair, type QualityPoint } from './evals_data';
 import { saveCsv, saveJson } from './export';
 import { plural, quantity, signed } from './format';
 import { Dots, type Dot } from './scatter';
@@ -204,16 +204,33 @@ function Waterfall({ values, better }: { values: number[]; better: number }) {
 }
 
 const COSTS = { density: 'density', time: 'time a sample' } as const;
+const ROWS: Record<string, string> = {
+  toy: 'Toy rows: they say nothing about a model.',
+  generated: 'Generated rows: they compare with no published number.',
+};
 
 export function Quality({ file, query, change }: { file: EvalsFile } & Pick<Props, 'query' | 'change'>) {
-  const points = useMemo(() => qualityOf(file), [file]);
-  const against = query.against === 'time' || points.every((point) => Number.isNaN(point.density)) ? 'time' : 'density';
-  const cost = against === 'time' ? (point: (typeof points)[number]) => point.secondsPerSample : (point: (typeof points)[number]) => point.density;
-  const shown = points.filter((point) => !Number.isNaN(cost(point)));
-  const best = front(shown, cost);
+  const { points } = file;
+  const against = query.against === 'time' || points.every((point) => point.density === null) ? 'time' : 'density';
+  const cost = (point: QualityPoint) => (against === 'time' ? point.seconds : point.density);
+  const shown = points.filter((point) => cost(point) !== null);
   const models = [...new Set(shown.map((point) => point.model))];
-  const dots = shown.map((point): Dot => ({ id: `${point.model}/${point.attention}`, name: point.attention, group: point.model, colour: LINES[models.indexOf(point.model) % LINES.length], shape: best.includes(point) ? 'disc' : 'ring', label: point.attention, x: cost(point), y: point.quality }));
+  const dots = shown.map(
+    (point): Dot => ({
+      id: `${point.model}/${point.attention}`,
+      name: point.attention,
+      group: point.model,
+      colour: LINES[models.indexOf(point.model) % LINES.length],
+      shape: (against === 'time' ? point.on_time_front : point.on_front) ? 'disc' : 'ring',
+      label: point.attention,
+      x: cost(point) as number,
+      y: point.quality,
+      low: point.low ?? undefined,
+      high: point.high ?? undefined,
+    }),
+  );
   const fronts = models.map((model) => dots.filter((dot) => dot.group === model && dot.shape === 'disc').sort((one, other) => one.x - other.x)).filter((line) => line.length > 1);
+  const rows = [...new Set(shown.map((point) => ROWS[point.source]))].filter(Boolean);
   return (
     <div class="card">
       <div class="bar">
@@ -224,11 +241,20 @@ export function Quality({ file, query, change }: { file: EvalsFile } & Pick<Prop
           </span>
         ))}
       </div>
-      {dots.length ? <Dots dots={dots} lines={fronts} across={{ name: COSTS[against], unit: against === 'time' ? 's' : '' }} up={{ name: 'quality', unit: '' }} /> : <p class="calm">No attention has a known density.</p>}
+      {rows.map((text) => (
+        <p key={text}>
+          <strong>{text}</strong>
+        </p>
+      ))}
+      {dots.length ? <Dots dots={dots} lines={fronts} across={{ name: COSTS[against], unit: against === 'time' ? 's' : '' }} up={{ name: 'quality', unit: '' }} /> : <p class="calm">No attention has a known {COSTS[against]}.</p>}
+      {file.refused.map((text) => (
+        <p key={text}>{plain(text)}</p>
+      ))}
       <p class="soft">
-        Quality is the mean over all benchmarks of where the score lies in its range, 1 being best. Filled points, joined by a line, are beaten by no other: none has as much quality for less.
-        {against === 'time' && ' Times are of masked computation: they do not show what sparse kernels would save.'}
+        Quality is the mean over all benchmarks of where the score lies in its range, 1 being best; bars are its intervals (95 %), from drawing samples anew within each benchmark. Filled points, joined by a line, are beaten by no other: none has as much quality for less.
+        {against === 'time' && ' Times are of generating alone, without loading a model.'}
       </p>
+      <p class="soft">Paceline's evals were not tried by their authors on GPUs, with pretrained weights and with data of the hub: stand-ins for these are tested.</p>
     </div>
   );
 }

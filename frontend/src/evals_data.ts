@@ -22,12 +22,14 @@ export interface Stub {
   high: number;
   score: number;
   density: number | null;
-  seconds: number;
+  rows: string;
   conditions: string;
   scores: PackedScores;
 }
 
 export interface Task {
+  /** With what its rows are, where they are not the benchmark's own. */
+  name: string;
   benchmark: string;
   subset: string | null;
   samples: string[];
@@ -38,12 +40,15 @@ export interface Task {
 export interface EvalsFile {
   tasks: Task[];
   stubs: Stub[];
+  points: QualityPoint[];
+  /** Why a model has no point. */
+  refused: string[];
   missing: number;
 }
 
 export const loadEvals = (session: string) => load<EvalsFile>(`evals/${session}`);
 
-export const taskName = (task: Task) => (task.subset ? `${task.benchmark}_${task.subset}` : task.benchmark);
+export const taskName = (task: Task) => task.name;
 
 function scoresOf(packed: PackedScores): Float64Array {
   if (packed.b === undefined) return numbers(packed.all, packed.n);
@@ -211,38 +216,19 @@ export function bootstrapMean(sums: number[], sizes: number[], resamples: number
   return [quantile(means, tail), quantile(means, 1 - tail)];
 }
 
+/** Quality and cost of an attention of a model, as `paceline evals plot` draws them. */
 export interface QualityPoint {
   model: string;
   attention: string;
   /** The mean over tasks of the score's place within its range, 1 being best. */
   quality: number;
-  density: number;
-  secondsPerSample: number;
-}
-
-export function qualityOf(file: EvalsFile): QualityPoint[] {
-  const groups = new Map<string, Stub[]>();
-  for (const stub of file.stubs) {
-    const id = JSON.stringify([stub.model, stub.attention]);
-    groups.set(id, [...(groups.get(id) ?? []), stub]);
-  }
-  return [...groups.values()].map((stubs) => ({
-    model: stubs[0].model,
-    attention: stubs[0].attention,
-    quality: stubs.reduce((sum, stub) => sum + place(stub), 0) / stubs.length,
-    density: stubs.reduce((sum, stub) => sum + (stub.density ?? NaN), 0) / stubs.length,
-    secondsPerSample: stubs.reduce((sum, stub) => sum + stub.seconds, 0) / (stubs.reduce((sum, stub) => sum + stub.scores.n, 0) || 1),
-  }));
-}
-
-function place(stub: Stub): number {
-  const width = stub.high - stub.low;
-  const share = width ? (stub.score - stub.low) / width : 0;
-  return stub.direction === 'lower' ? 1 - share : share;
-}
-
-/** Those that none beats in both: no less quality at no more cost. */
-export function front(points: QualityPoint[], cost: (point: QualityPoint) => number): QualityPoint[] {
-  const beats = (one: QualityPoint, other: QualityPoint) => one.quality >= other.quality && cost(one) <= cost(other) && (one.quality > other.quality || cost(one) < cost(other));
-  return points.filter((point) => !points.some((other) => other.model === point.model && beats(other, point)));
+  /** Its interval (95 %), where it is known. */
+  low: number | null;
+  high: number | null;
+  density: number | null;
+  /** Of generating, a sample. */
+  seconds: number | null;
+  on_front: boolean;
+  on_time_front: boolean;
+  source: string;
 }

@@ -76,6 +76,9 @@ export function percent(effect: number | null | undefined): string {
   return effect < 1e-4 ? share(effect) : `+${share(effect)}`;
 }
 
+/** A test's p, which is never 0. */
+export const p = (value: number) => (value < 0.001 ? 'p < 0.001' : `p ${digits(value, 2)}`);
+
 export const ratio = (value: number) => (Number.isFinite(value) ? `×${digits(value)}` : '–');
 
 const two = (value: number) => String(value).padStart(2, '0');
@@ -98,7 +101,8 @@ export function ago(time: string | undefined, now: string | number = Date.now())
   if (!Number.isFinite(days)) return '';
   if (days < 0.04) return 'just now';
   if (days < 1.5) return `${Math.max(1, Math.round(days * 24))} h ago`;
-  return days < 60 ? `${Math.round(days)} days ago` : `${Math.round(days / 30.4)} months ago`;
+  if (days < 60) return `${Math.round(days)} days ago`;
+  return days < 730 ? `${Math.round(days / 30.4)} months ago` : `${Math.round(days / 365.25)} years ago`;
 }
 
 export const short = (revision: string | undefined) => (revision ?? '').slice(0, 9);

@@ -9,19 +9,24 @@ import { loadCase, preloadSessions, type Overview } from './model';
 import { CasePage } from './pages/case';
 import { CasesPage } from './pages/cases';
 import { ComparePage } from './pages/compare';
-import { OverviewPage } from './pages/overview';
+import { HomePage } from './pages/home';
+import { IncidentPage } from './pages/incident';
+import { ReleasesPage } from './pages/releases';
 import { SessionPage } from './pages/session';
 import { SessionsPage } from './pages/sessions';
-import { go, link, parse, useRoute, type Route } from './router';
+import { parse, useRoute, type Route } from './router';
+import { Search } from './search';
 import { toggleTheme, useTheme } from './theme';
-import { Failed, Loading } from './ui';
+import { Failed, Loading, setForge } from './ui';
 
 const PAGES = [
-  ['', 'Overview'],
+  ['', 'Inbox'],
   ['cases', 'Cases'],
   ['sessions', 'Sessions'],
   ['compare', 'Compare'],
+  ['releases', 'Releases'],
 ] as const;
+const PARENT: Record<string, string> = { incident: '', case: 'cases', session: 'sessions' };
 
 function App() {
   const route = useRoute();
@@ -31,10 +36,18 @@ function App() {
   useEffect(() => {
     load<Overview>('overview').then(setOverview, setError);
   }, [news.version]);
+  setForge(overview?.forge ?? '');
   const page = route.path[0] ?? '';
   const main = useRef<HTMLElement>(null);
+  const isFirst = useRef(true);
   useEffect(() => {
-    document.title = [title(route), overview?.title ?? 'Paceline'].filter(Boolean).join(' · ');
+    // Who came here by a key reads on at the content, and not at the foot of the page before.
+    if (!isFirst.current) main.current?.focus({ preventScroll: true });
+    isFirst.current = false;
+  }, [route.path.join('/')]);
+  useEffect(() => {
+    const open = overview?.totals.open ? `(${overview.totals.open}) ` : '';
+    document.title = open + [title(route), overview?.title ?? 'Paceline'].filter(Boolean).join(' · ');
     scrollTo(0, 0);
   }, [route.path.join('/'), overview?.title]);
   return (
@@ -49,7 +62,7 @@ function App() {
       >
         Skip to the content
       </a>
-      <Head page={page} title={overview?.title} />
+      <Head page={page} overview={overview} />
       <main id="main" ref={main} tabIndex={-1}>
         {overview ? <Page route={route} overview={overview} version={news.version} running={news.running} /> : error ? <Failed error={error} /> : <Loading />}
       </main>
@@ -68,23 +81,13 @@ function title(route: Route): string {
   const [page, name] = route.path;
   if (page === 'case') return name;
   if (page === 'session') return 'Session';
+  if (page === 'incident') return `Incident ${name}`;
   return PAGES.find(([path]) => path === (page ?? ''))?.[1] ?? '';
 }
 
-function Head({ page, title }: { page: string; title?: string }) {
+function Head({ page, overview }: { page: string; overview?: Overview }) {
   const now = useTheme();
-  const box = useRef<HTMLInputElement>(null);
-  useEffect(() => {
-    const key = (event: KeyboardEvent) => {
-      const writing = event.target instanceof HTMLElement && /^(INPUT|TEXTAREA|SELECT)$/.test(event.target.tagName);
-      if (event.key === '/' && !writing && !event.ctrlKey && !event.metaKey) {
-        event.preventDefault();
-        box.current?.focus();
-      }
-    };
-    addEventListener('keydown', key);
-    return () => removeEventListener('keydown', key);
-  }, []);
+  const isIn = (path: string) => page === path || PARENT[page] === path;
   return (
     <header>
       <a class="brand" href="#/">
@@ -92,24 +95,16 @@ function Head({ page, title }: { page: string; title?: string }) {
           <rect width="32" height="32" rx="7" class="brand-box" />
           <path d="M5 21l6-1 5-9 5 7 6-2" class="brand-line" />
         </svg>
-        <span>{title ?? 'Paceline'}</span>
+        <span>{overview?.title ?? 'Paceline'}</span>
       </a>
       <nav aria-label="Pages">
-        {PAGES.map(([path, name]) => (
-          <a key={path} href={path ? `#/${path}` : '#/'} aria-current={page === path || (page === 'case' && path === 'cases') || (page === 'session' && path === 'sessions') ? 'page' : undefined}>
+        {PAGES.filter(([path]) => path !== 'releases' || page === path || overview?.tags.length).map(([path, name]) => (
+          <a key={path} href={path ? `#/${path}` : '#/'} aria-current={isIn(path) ? 'page' : undefined}>
             {name}
           </a>
         ))}
       </nav>
-      <form
-        role="search"
-        onSubmit={(event) => {
-          event.preventDefault();
-          go(link(['cases'], { q: box.current?.value }), true);
-        }}
-      >
-        <input ref={box} type="search" placeholder="Search cases, metrics, tags  ( / )" aria-label="Search cases, metrics and tags" onInput={(event) => page === 'cases' && go(link(['cases'], { q: (event.target as HTMLInputElement).value }))} />
-      </form>
+      <Search overview={overview} />
       <button type="button" class="theme" onClick={toggleTheme} aria-label={now === 'dark' ? 'Use light colours' : 'Use dark colours'}>
         {now === 'dark' ? '☀' : '☾'}
       </button>
@@ -120,12 +115,14 @@ function Head({ page, title }: { page: string; title?: string }) {
 function Page(props: { route: Route; overview: Overview; version: string; running: import('./live').Running[] }) {
   const { route, overview } = props;
   const [page, name] = route.path;
-  if (page === 'case' && name !== undefined) return <CasePage key={name} name={name} route={route} version={props.version} />;
+  if (page === 'case' && name !== undefined) return <CasePage key={name} name={name} route={route} version={props.version} overview={overview} />;
   if (page === 'session' && name !== undefined) return <SessionPage key={name} id={name} route={route} version={props.version} running={props.running} />;
   if (page === 'cases') return <CasesPage route={route} />;
-  if (page === 'sessions') return <SessionsPage overview={overview} running={props.running} />;
+  if (page === 'sessions') return <SessionsPage overview={overview} running={props.running} route={route} />;
   if (page === 'compare') return <ComparePage route={route} overview={overview} />;
-  return <OverviewPage overview={overview} running={props.running} />;
+  if (page === 'releases') return <ReleasesPage route={route} overview={overview} />;
+  if (page === 'incident' && name !== undefined) return <IncidentPage key={name} id={name} route={route} overview={overview} version={props.version} />;
+  return <HomePage overview={overview} running={props.running} route={route} />;
 }
 
 // A page of a case needs four files: they are asked for at once, before anything is drawn.
@@ -134,6 +131,7 @@ if (first[0] === 'case' && first[1] !== undefined) {
   void loadCase(first[1]).catch(() => undefined);
   preloadSessions(loaded<Overview>('overview')?.sessions ?? []);
 }
+export { compareSessions, holm } from './stats'; // what tests ask: the very functions of the page
 render(<App />, document.getElementById('app') as HTMLElement);
 // Two frames later everything is on the screen; tests and the scale benchmark wait for this.
 requestAnimationFrame(() => requestAnimationFrame(() => (document.documentElement.dataset.drawn = '1')));

@@ -28,6 +28,7 @@ export interface Place {
   session_id?: string;
   time?: string;
   environment?: string;
+  committed?: string;
 }
 
 export interface Suspect {
@@ -60,10 +61,72 @@ export interface Finding {
   suspects?: Suspect[];
   state?: string;
   said?: { state: string; why: string; who: string; at: string } | null;
-  spark?: { values: number[]; sessions: string[]; unit?: string; direction?: string };
+  series_name?: string;
+  ended?: string;
+  message?: string;
 }
 
-export type EnvironmentHead = [number: number, id: string, cls: string, python: string, platform: string, host: string];
+/** What may be the cause of a change, or is: its words come from the program, with what a link to it needs. */
+export interface Cause {
+  kind: string;
+  text: string;
+  revision?: string;
+  author?: string;
+  subject?: string;
+  time?: string;
+  probability?: number;
+  runs?: number;
+  from?: string;
+  to?: string;
+  count?: number;
+  /** How many others there are. */
+  more?: number;
+}
+
+export type Kind = 'worse' | 'question' | 'stopped' | 'better' | 'acknowledged' | 'ended' | 'closed';
+
+/** An incident in a list: its most urgent finding speaks for all of them. */
+export interface Incident {
+  id: string;
+  kind: Kind;
+  when?: string;
+  case: string;
+  metric: string;
+  unit?: string;
+  name?: string;
+  finding: string;
+  change: string;
+  verdict: string;
+  state: string;
+  stage: string;
+  ended?: string;
+  question?: string;
+  effect?: number;
+  low?: number;
+  high?: number;
+  p_value?: number;
+  series: number;
+  cases: number;
+  past?: boolean;
+  cause?: Cause;
+  owner?: string;
+  machines?: string[];
+  suites?: string[];
+  tags?: string[];
+  branch?: string;
+  values?: number[];
+  at?: number;
+}
+
+export interface IncidentFile extends Incident {
+  suspects: Cause[];
+  culprit: Cause | null;
+  findings: Finding[];
+  /** What the bisection tried, if its files are within reach. */
+  bisection?: { revision: string; title: string; values: number[]; mean: number | null; reason: string; probability: number | null }[];
+}
+
+export type EnvironmentHead = [number: number, id: string, cls: string, python: string, platform: string, host: string, name: string];
 
 export interface LastRow {
   case: string;
@@ -78,37 +141,63 @@ export interface LastRow {
   spark?: number[];
 }
 
-export interface Broken {
+export interface BrokenCase {
   case: string;
+  machine: string;
+  variant?: string;
+  suite?: string;
+  tags?: string[];
+  owner?: string;
+  strip?: string;
+  runs?: number;
+  first_bad?: Session;
+  last_good?: Session | null;
+}
+
+/** Cases that do not pass for one reason. */
+export interface BrokenGroup {
   status: string;
   reason: string;
-  strip: string;
-  runs: number;
-  first_bad: Session;
-  last_good: Session | null;
+  cases: BrokenCase[];
 }
+
+export interface Tag {
+  name: string;
+  time: string;
+  revision: string;
+}
+
+/** How many incidents there are of each kind, and how many cases do not pass; the command line says the same. */
+export type Totals = Record<'open' | 'open_findings' | 'recent' | 'past' | 'question' | 'stopped' | 'better' | 'acknowledged' | 'ended' | 'closed' | 'incidents' | 'broken', number>;
 
 export interface Overview {
   title: string;
   made_at: string;
   version: string;
+  newest: string;
+  forge: string;
   counts: { cases: number; sessions: number; records: number };
+  totals: Totals;
+  incidents: Incident[];
+  broken: BrokenGroup[];
+  tags: Tag[];
   sessions: Session[];
-  findings: Finding[];
-  more_findings: number;
   unsearched: number;
-  broken: Broken[];
   last: { session: Session; rows: LastRow[]; more: number } | null;
   environments: EnvironmentHead[];
 }
 
-interface PackedMetric {
+export const loadIncident = (id: string) => load<IncidentFile>(`incident/${fileId(id)}`);
+
+export interface PackedMetric {
   name: string;
   unit: string;
   direction: string;
   values: Packed;
   counts?: Packed;
   samples?: Packed;
+  steady?: boolean;
+  work?: boolean;
 }
 
 interface PackedRecords {
@@ -132,7 +221,28 @@ interface CaseFile {
   kinds: { version: string; variant: string }[];
   epochs: { at: string; why: string }[];
   findings: Finding[];
+  names: SeriesName[];
+  restless?: Restless[];
   records: PackedRecords;
+}
+
+/** A series of a case in words. */
+export interface SeriesName {
+  variant: string;
+  version: string;
+  class: string;
+  name: string;
+  newest: string;
+}
+
+/** A series whose level moves by itself, and by how much within a week. */
+export interface Restless {
+  variant: string;
+  version: string;
+  class: string;
+  metric: string;
+  unit: string;
+  unrest: number;
 }
 
 /** A metric's values in the order of the records they belong to; samples of record i are [starts[i], starts[i+1]). */
@@ -143,6 +253,9 @@ export interface Column {
   values: Float64Array;
   starts: Int32Array | null;
   samples: Float64Array;
+  /** Whether it is the same however busy the machine is; whether it counts what a run did. */
+  steady?: boolean;
+  work?: boolean;
 }
 
 export interface CaseData {
@@ -152,6 +265,8 @@ export interface CaseData {
   kinds: { version: string; variant: string }[];
   epochs: { at: string; why: string }[];
   findings: Finding[];
+  names: SeriesName[];
+  restless: Restless[];
   n: number;
   session: Float64Array;
   time: Float64Array;
@@ -209,6 +324,8 @@ function join(file: CaseFile, parts: PackedRecords[]): CaseData {
     kinds: file.kinds,
     epochs: file.epochs,
     findings: file.findings,
+    names: file.names,
+    restless: file.restless ?? [],
     n,
     session: column((part) => part.session),
     time: column((part) => part.time),
@@ -234,6 +351,8 @@ class LazyColumn implements Column {
   readonly name: string;
   readonly unit: string;
   direction = '';
+  readonly steady: boolean;
+  readonly work: boolean;
   readonly parts: Part[] = [];
   private made?: Pick<Column, 'values' | 'starts' | 'samples'>;
 
@@ -243,6 +362,8 @@ class LazyColumn implements Column {
   ) {
     this.name = packed.name;
     this.unit = packed.unit;
+    this.steady = packed.steady ?? false;
+    this.work = packed.work ?? false;
   }
 
   get values(): Float64Array {
@@ -263,7 +384,7 @@ class LazyColumn implements Column {
   }
 }
 
-function joinMetrics(parts: PackedRecords[], n: number): Column[] {
+export function joinMetrics(parts: Pick<PackedRecords, 'n' | 'metrics'>[], n: number): Column[] {
   const found = new Map<string, LazyColumn>();
   let at = 0;
   for (const part of parts) {
@@ -358,123 +479,6 @@ export function ordered(data: CaseData, sessions: Map<number, Session>): Int32Ar
   return places.sort((a, b) => key[a] - key[b] || data.time[a] - data.time[b] || a - b);
 }
 
-export interface SessionPage {
-  session: Session;
-  directory: string;
-  n: number;
-  case: string[];
-  variant: Record<string, string>;
-  setup: number[];
-  status: string;
-  time: Packed;
-  seconds: Packed;
-  environment: Packed;
-  setting: Packed;
-  attempt: Packed;
-  source: Packed;
-  reason: Record<string, string>;
-  outcome: Record<string, Outcome>;
-  settings: Record<string, Setting>;
-  metrics: PackedMetric[];
-  files: number[];
-  attentions?: string[];
-  running?: { case: string; started: string }[];
-  /** Of a session that runs: it is not in the history yet, and numbers its environments by itself. */
-  environments?: EnvironmentHead[];
-}
-
-export interface Check {
-  metric: string;
-  kind: string;
-  bound: unknown;
-  actual: unknown;
-  margin: number | null;
-  ok: boolean;
-  severity: string;
-  reason?: string;
-}
-
-export interface Outcome {
-  timings_s?: Record<string, number>;
-  warnings?: string[];
-  requirements?: Check[];
-  returncode?: number | null;
-  details?: Record<string, unknown>;
-}
-
-export interface Setting {
-  command?: string[];
-  params?: Record<string, unknown>;
-  artifacts?: string[];
-  tags?: string[];
-  details?: Record<string, unknown>;
-}
-
-export interface SessionRecord {
-  place: number;
-  case: string;
-  variant: string;
-  setup: boolean;
-  status: string;
-  time: number;
-  seconds: number;
-  environment: number;
-  attempt: number;
-  source: number;
-  reason: string;
-  outcome: Outcome;
-  setting: Setting;
-  files: boolean;
-}
-
-export interface SessionData {
-  session: Session;
-  directory: string;
-  records: SessionRecord[];
-  metrics: Column[];
-  attentions: string[];
-  running: { case: string; started: string }[];
-  environments?: EnvironmentHead[];
-}
-
-export async function loadSession(id: string, fresh = false): Promise<SessionData> {
-  const page = await load<SessionPage>(`session/${id}`, fresh);
-  const n = page.n;
-  const [time, seconds, environment] = [numbers(page.time, n), numbers(page.seconds, n), numbers(page.environment, n)];
-  const [setting, attempt, source] = [numbers(page.setting, n), numbers(page.attempt, n), numbers(page.source, n)];
-  const setups = new Set(page.setup);
-  const files = new Set(page.files);
-  const records = page.case.map((name, i) => ({
-    place: i,
-    case: name,
-    variant: page.variant[i] ?? '',
-    setup: setups.has(i),
-    status: STATUS[page.status[i]],
-    time: time[i],
-    seconds: seconds[i],
-    environment: environment[i],
-    attempt: attempt[i],
-    source: source[i],
-    reason: page.reason[i] ?? '',
-    outcome: page.outcome[i] ?? {},
-    setting: page.settings[setting[i]] ?? {},
-    files: files.has(i),
-  }));
-  const packed = { n, metrics: page.metrics } as PackedRecords;
-  return { session: page.session, directory: page.directory, records, metrics: joinMetrics([packed], n), attentions: page.attentions ?? [], running: page.running ?? [], environments: page.environments };
-}
-
-/** Of each case the last attempt. */
-export function lastAttempts(records: SessionRecord[]): SessionRecord[] {
-  const last = new Map<string, SessionRecord>();
-  for (const record of records) {
-    const id = `${record.setup}/${record.case}/${record.variant}`;
-    const known = last.get(id);
-    if (!known || known.attempt <= record.attempt) last.set(id, record);
-  }
-  return [...last.values()];
-}
-
 const OF_EVERY_RUN = new Set(['exec_time_s', 'cpu_user_s', 'cpu_system_s', 'peak_memory_bytes', 'mean_memory_bytes', 'gpu_peak_memory_bytes', 'exit_code', 'returncode']);
 
 /** The metric to show where there is room for one: the benchmark's own first that can be judged. */
@@ -488,8 +492,19 @@ export function primary<M extends { name: string; direction: string }>(metrics: 
   );
 }
 
+/** The main metric of a case in the series that it ran in last. */
+export interface Trend {
+  metric?: string;
+  unit?: string;
+  direction?: string;
+  values?: (number | null)[];
+  /** What is known of the noise of its series, that of `values` first: variant, mark of the version, class of machines. */
+  noise?: [variant: string, version: number, cls: string, relative: number | null, absolute: number, freedom: number][];
+}
+
 export interface SearchIndex {
   case: string[];
+  trend: Trend[];
   records: number[];
   status: string;
   last: string[];

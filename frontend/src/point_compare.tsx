@@ -3,17 +3,10 @@
 import type { CasePlot } from './case_plot';
 import { load } from './data';
 import { moment, percent, plural, quantity } from './format';
-import type { CaseData, Column, EnvironmentHead, Session } from './model';
-import { rowOf } from './pages/case';
-import { compare } from './stats';
+import type { CaseData, Column } from './model';
+import { rowOf, type Loaded } from './case_chart';
+import { compareSessions } from './stats';
 import { Effect, Fold, logLink, plain, Revision, Status, useLoaded } from './ui';
-
-interface Loaded {
-  data: CaseData;
-  siblings: CaseData[];
-  sessions: Map<number, Session>;
-  environments: Map<number, EnvironmentHead>;
-}
 
 interface Props {
   plot: CasePlot;
@@ -51,7 +44,7 @@ export function PointCompare({ plot, metric, loaded, pinned, onClear }: Props) {
 
 function Difference({ plot, metric, pinned, rows }: { plot: CasePlot; metric: Column; pinned: number[]; rows: ReturnType<typeof rowOf>[] }) {
   const [a, b] = rows;
-  const found = a.value !== null && b.value !== null ? compare(Float64Array.from(a.samples), Float64Array.from(b.samples), metric.direction === 'higher') : null;
+  const found = a.value !== null && b.value !== null ? compareSessions([Float64Array.from(a.samples)], [Float64Array.from(b.samples)], { higherIsBetter: metric.direction === 'higher' }) : null;
   const points = pinned.map((at) => plot.points[at]);
   const environments = points.map((point) => point.drawn.data.environment[point.place]);
   const sources = points.map((point) => point.drawn.data.source[point.place]);
@@ -78,7 +71,7 @@ function flat(value: unknown, name: string, out: Map<string, string>): void {
   else out.set(name, String(value));
 }
 
-function EnvironmentDiff({ a, b }: { a: number; b: number }) {
+export function EnvironmentDiff({ a, b }: { a: number; b: number }) {
   const { value } = useLoaded(() => (a === b ? Promise.resolve(null) : Promise.all([load<Facts>(`environment/${a}`), load<Facts>(`environment/${b}`)])), [a, b]);
   if (a === b) return <p class="soft">Both ran in the same environment.</p>;
   if (!value) return null;

@@ -64,12 +64,16 @@ export function chosen(name: string): string | undefined {
   return parse(location.hash).query[name];
 }
 
-export function choose(changes: Query): void {
+export function choose(changes: Query, keep = false): void {
   const { path, query } = parse(location.hash);
-  go(link(path, { ...query, ...changes }));
+  const address = link(path, { ...query, ...changes });
+  if (address !== link(path, query)) go(address, keep);
 }
 
-/** The page's choices and a way to change some of them. */
+/** What is typed letter by letter; going back does not come by each of them. */
+const TYPED = new Set(['q', 'log', 'tags']);
+
+/** The page's choices and a way to change some of them, which going back undoes. */
 export function useQuery(route: Route): [Record<string, string>, (changes: Query) => void] {
-  return [route.query, choose];
+  return [route.query, (changes) => choose(changes, !Object.keys(changes).some((name) => TYPED.has(name)))];
 }

@@ -2,8 +2,8 @@
 
 import { useRef } from 'preact/hooks';
 import { quantity } from './format';
-import { lastAttempts, type SessionData } from './model';
 import { caseLink, Choice, DrawingDownload, Fold, plain, Table } from './ui';
+import { lastAttempts, type SessionData } from './session_data';
 
 interface Props {
   sides: SessionData[][];
@@ -24,6 +24,9 @@ export interface Dot {
   label?: string;
   x: number;
   y: number;
+  /** The interval of `y`, where it is known. */
+  low?: number;
+  high?: number;
 }
 
 export interface Axis {
@@ -95,7 +98,7 @@ function scaleOf(values: number[]): Scale {
 }
 
 export function Dots({ dots, lines, across, up }: { dots: Dot[]; lines: Dot[][]; across: Axis; up: Axis }) {
-  const [x, y] = [scaleOf(dots.map((dot) => dot.x)), scaleOf(dots.map((dot) => dot.y))];
+  const [x, y] = [scaleOf(dots.map((dot) => dot.x)), scaleOf(dots.flatMap((dot) => [dot.y, dot.low ?? dot.y, dot.high ?? dot.y]))];
   const left = (value: number) => LEFT + x.at(value) * (WIDTH - LEFT);
   const top = (value: number) => HEIGHT - BOTTOM - y.at(value) * (HEIGHT - BOTTOM);
   const box = useRef<HTMLDivElement>(null);
@@ -123,6 +126,7 @@ export function Dots({ dots, lines, across, up }: { dots: Dot[]; lines: Dot[][];
         {lines.map((line) => (
           <polyline key={line[0].id} class="pair" points={line.map((dot) => `${left(dot.x)},${top(dot.y)}`).join(' ')} />
         ))}
+        {dots.map((dot) => dot.low !== undefined && dot.high !== undefined && <path key={dot.id} class={`interval ${dot.colour}`} d={`M${left(dot.x)},${top(dot.low)}V${top(dot.high)}m-4,0h8M${left(dot.x) - 4},${top(dot.low)}h8`} />)}
         {dots.map((dot) => (
           <Mark key={dot.id} dot={dot} x={left(dot.x)} y={top(dot.y)} below={below.has(dot.id)} text={`${plain(dot.name)}: ${quantity(dot.x, across.unit)}, ${quantity(dot.y, up.unit)}`} />
         ))}
@@ -185,6 +189,7 @@ function DotTable({ dots, across, up }: { dots: Dot[]; across: Axis; up: Axis })
           { name: 'Of', show: (dot) => plain(dot.group), sort: (dot) => dot.group },
           { name: plain(across.name), show: (dot) => quantity(dot.x, across.unit), sort: (dot) => dot.x, numeric: true },
           { name: plain(up.name), show: (dot) => quantity(dot.y, up.unit), sort: (dot) => dot.y, numeric: true },
+          ...(dots.some((dot) => dot.low !== undefined) ? [{ name: '95 % interval', show: (dot: Dot) => (dot.low === undefined || dot.high === undefined ? '' : `${quantity(dot.low, up.unit)} to ${quantity(dot.high, up.unit)}`) }] : []),
         ]}
       />
     </Fold>

@@ -4,6 +4,7 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useState } from 'preact/hooks';
 import { drawingOf, saveDrawing, savePicture } from './export';
 import { percent, plain, short, words } from './format';
+import type { Cause } from './model';
 import { choose, chosen, link } from './router';
 
 export { plain };
@@ -28,7 +29,7 @@ export function Status({ status, reason }: { status: string; reason?: string }) 
   );
 }
 
-const ARROWS: Record<string, string> = { worse: '▲', better: '▼', same: '=', inconclusive: '?' };
+const ARROWS: Record<string, string> = { worse: '▲', better: '▼', same: '=', inconclusive: '?', question: '?' };
 
 /** The sign says more or less, the colour and the word say better or worse. */
 export function Effect({ verdict, effect }: { verdict: string; effect?: number | null }) {
@@ -58,12 +59,103 @@ export const sessionLink = (id: string, name?: string) => link(['session', id], 
 /** A case of a session, opened at what it wrote. */
 export const logLink = (id: string, name: string, variant: string) => link(['session', id], { case: name, v: variant, at: 'log' });
 
+export const incidentLink = (id: string, finding?: string) => link(['incident', id], { f: finding });
+
+let forge = '';
+
+/** Where the repository is looked at in a browser; an address of any other kind is not used. */
+export function setForge(address: string): void {
+  forge = /^https:\/\/[\w.-]+\/[\w./~-]+$/.test(address) ? address : '';
+}
+
+/** A part of the forge, if there is one: a commit, or what lies between two. */
+function Forge({ path, title, children }: { path: string; title?: string; children: ComponentChildren }) {
+  const shown = <code title={title}>{children}</code>;
+  return forge ? (
+    <a class="revision" href={`${forge}/${path}`} target="_blank" rel="noopener noreferrer">
+      {shown}
+    </a>
+  ) : (
+    <span class="revision">{shown}</span>
+  );
+}
+
 export function Revision({ revision }: { revision?: string }) {
-  return revision ? (
-    <code title={revision} class="revision">
+  if (!revision) return null;
+  return (
+    <Forge path={`commit/${encodeURIComponent(revision)}`} title={revision}>
       {short(revision)}
-    </code>
-  ) : null;
+    </Forge>
+  );
+}
+
+/** What may be the cause, or is; a commit leads to the forge. */
+export function CauseText({ cause, stage }: { cause?: Cause; stage: string }) {
+  if (!cause) return null;
+  const more = cause.more ? <span class="soft"> +{cause.more.toLocaleString('en')} more</span> : null;
+  const isFound = stage === 'bisected' || stage === 'culprit';
+  return (
+    <span class={isFound ? 'cause culprit' : 'cause'}>
+      {cause.kind === 'commit' && cause.revision ? (
+        <>
+          <Revision revision={cause.revision} /> {plain(cause.subject ?? '')}
+        </>
+      ) : cause.kind === 'commits' && cause.from && cause.to ? (
+        <>
+          {cause.count !== undefined && `${cause.count.toLocaleString('en')} `}commits{' '}
+          <Forge path={`compare/${encodeURIComponent(cause.from)}...${encodeURIComponent(cause.to)}`}>
+            {short(cause.from)}…{short(cause.to)}
+          </Forge>
+        </>
+      ) : (
+        plain(cause.text)
+      )}
+      {more}
+    </span>
+  );
+}
+
+async function copy(text: string): Promise<boolean> {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    // A page on disk may not be allowed to; the old way works there.
+    const box = document.createElement('textarea');
+    box.value = text;
+    (document.querySelector('dialog[open]') ?? document.body).append(box);
+    box.select();
+    const done = document.execCommand('copy');
+    box.remove();
+    return done;
+  }
+}
+
+export function CopyButton({ text, label }: { text: () => string; label: string }) {
+  const [told, setTold] = useState('');
+  const take = async () => {
+    setTold((await copy(text())) ? 'Copied' : 'Could not copy');
+    setTimeout(() => setTold(''), 2000);
+  };
+  return (
+    <button type="button" class="copy" onClick={() => void take()}>
+      <span aria-live="polite">{told || label}</span>
+    </button>
+  );
+}
+
+/** All that is chosen is in the address, so the address is the view. */
+export const CopyLink = () => <CopyButton text={() => location.href} label="Copy link to this view" />;
+
+/** What became of a finding, and how far it was followed up. */
+export function Standing({ finding }: { finding: { state?: string; stage?: string; ended?: string } }) {
+  const state = finding.state ?? 'new';
+  const stage = finding.stage ?? 'suspected';
+  return (
+    <span class="standing">
+      {finding.ended && state === 'new' ? <span class="state">series ended</span> : !(state === 'new' && stage === 'not_reproduced') && <span class={`state ${state}`}>{words(state)}</span>} {stage !== 'suspected' && <span class="state stage">{words(stage)}</span>}
+    </span>
+  );
 }
 
 export function Loading() {
@@ -80,7 +172,7 @@ export function Failed({ error }: { error: unknown }) {
       <h2>This page has no data</h2>
       <p>{error instanceof Error ? error.message : String(error)}. It may have been removed from the history, or belong to another site.</p>
       <p>
-        <a href="#/">Back to the overview</a>
+        <a href="#/">Back to the first page</a>
       </p>
     </div>
   );
@@ -107,6 +199,8 @@ export interface ColumnOf<R> {
   show: (row: R) => ComponentChildren;
   sort?: (row: R) => number | string;
   numeric?: boolean;
+  /** On a narrow screen, where a row is a card, it stands at the top. */
+  lead?: boolean;
 }
 
 /** By which the address knows a column: its head, and which of several that have the same. */
@@ -145,12 +239,13 @@ export function Table<R>(props: {
   const rows = order ? sorted(props.rows, props.columns[order.column], order.down) : props.rows;
   return (
     <div class="table-box" tabIndex={0} role="region" aria-label={props.caption}>
-      <table>
+      <table class="rows">
         <caption class="hidden">{props.caption}</caption>
         <thead>
           <tr>
             {props.columns.map((column, at) => {
               const down = order?.column === at ? order.down : undefined;
+              if (!column.name) return <td key={at} />;
               return (
                 <th key={at} class={column.numeric ? 'number' : ''} scope="col" aria-sort={down === undefined ? undefined : down ? 'descending' : 'ascending'}>
                   {column.sort ? (
@@ -182,11 +277,12 @@ export function Table<R>(props: {
 }
 
 function Row<R>({ row, columns, chosen, detail }: { row: R; columns: ColumnOf<R>[]; chosen?: boolean; detail?: (row: R) => ComponentChildren }) {
+  const main = columns.findIndex((column) => column.name && !column.lead);
   return (
     <>
       <tr class={chosen ? 'chosen' : undefined}>
         {columns.map((column, at) => (
-          <td key={at} class={column.numeric ? 'number' : ''}>
+          <td key={at} data-name={column.name} class={`${column.numeric ? 'number' : ''} ${column.lead ? 'lead' : at === main ? 'main' : ''}`}>
             {column.show(row)}
           </td>
         ))}
@@ -275,6 +371,6 @@ export function Toggle(props: { label: string; on: boolean; onChange: (on: boole
 /** A name that breaks between its parts where it has to break. */
 export function named(text: string): ComponentChildren {
   return plain(text)
-    .split(/(?<=[[,/:])/)
+    .split(/(?<=[[,/:.])/)
     .flatMap((part, at) => (at ? [<wbr key={at} />, part] : [part]));
 }

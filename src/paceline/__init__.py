@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from paceline.model import Plan as Plan
     from paceline.model import Record as Record
     from paceline.model import Status as Status
+    from paceline.timing.script import bench as bench
 
 _HOMES = {
     "emit": "paceline.emit",
@@ -24,9 +25,10 @@ _HOMES = {
     "Plan": "paceline.model",
     "Record": "paceline.model",
     "Status": "paceline.model",
+    "bench": "paceline.timing.script",
 }
 
-__all__ = ["Case", "Metric", "PacelineError", "Plan", "Record", "Status", "__version__", "emit"]
+__all__ = ["Case", "Metric", "PacelineError", "Plan", "Record", "Status", "__version__", "bench", "emit"]
 
 
 def __getattr__(name: str) -> object:

@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Self
 
-__all__ = ["Task", "metric", "metrics", "params", "results_path", "task"]
+__all__ = ["Task", "fail", "is_wanted", "metric", "metrics", "params", "results_path", "skip", "task", "warn"]
 
 _OPTION = "--benchmark-results-path"
 _VARIABLE = "PACELINE_RESULTS_PATH"
+_OUTCOME = "case_outcome.json"
 _FLUSH_INTERVAL_S = 1.0
 # A flush rewrites the whole file; waiting this many times what the last one took keeps the share below 2 %.
 _FLUSH_REST = 50
@@ -48,11 +49,33 @@ def metrics(mapping: "Mapping[str, Any]") -> None:
     _merge("metrics.json", _named_values(mapping))
 
 
-def metric(name: str, value: "Any", unit: str | None = None) -> None:
-    """Add one metric; its unit, if given, is kept in `units.json`."""
+def metric(name: str, value: "Any", unit: str | None = None, direction: str | None = None) -> None:
+    """Add one metric; its unit, if given, is kept in `units.json`, and its direction in `directions.json`.
+
+    `direction` says which way is better: "lower" or "higher". Without it, the name or the unit may tell.
+    """
+    if direction not in (None, "lower", "higher"):
+        raise ValueError(f'the direction of {name!r} is "lower" or "higher", not {direction!r}')
     _merge("metrics.json", _named_values({name: value}))
     if unit is not None:
         _merge("units.json", {name: str(unit)})
+    if direction is not None:
+        _merge("directions.json", {name: direction})
+
+
+def skip(reason: str) -> None:
+    """Say that the benchmark does not apply here, before the script ends with 0: its record is skipped, not failed."""
+    _merge(_OUTCOME, {"status": "skipped", "reason": str(reason)})
+
+
+def fail(reason: str) -> None:
+    """Say in one line why the benchmark failed, where the last line that it prints does not."""
+    _merge(_OUTCOME, {"status": "failed", "reason": str(reason)})
+
+
+def warn(text: str) -> None:
+    """Add a warning to the record: something to know that does not decide how the benchmark ended."""
+    _merge(_OUTCOME, {"warnings": [str(text)]}, extends=True)
 
 
 def task(name: str, *, items: int = 0, bytes: int = 0, **custom: float) -> "Task":
@@ -61,6 +84,11 @@ def task(name: str, *, items: int = 0, bytes: int = 0, **custom: float) -> "Task
     Each use is one sample of the stage `name`; further keywords become custom metrics of it.
     """
     return Task(name, items, bytes, custom)
+
+
+def is_wanted() -> bool:
+    """Whether there is a place to write to, as there is under `paceline run`."""
+    return bool(_find_path())
 
 
 def results_path() -> str:
@@ -200,13 +228,17 @@ def _begin_run() -> None:
         _run_id()
 
 
-def _merge(name: str, values: "Mapping[str, Any]") -> None:
+def _merge(name: str, values: "Mapping[str, Any]", extends: bool = False) -> None:
+    """Add values to a file; a list follows what is there already, if it `extends` that."""
     import json
 
     directory = results_path()
     with _locked(directory):
         path = f"{directory}/{name}"
-        merged = {**_existing(path), **values}
+        before = _existing(path)
+        if extends:
+            values = {key: [*before.get(key, ()), *more] for key, more in values.items()}
+        merged = {**before, **values}
         _replace(path, json.dumps(merged, indent=2, allow_nan=False).encode() + b"\n")
 
 

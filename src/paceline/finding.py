@@ -9,9 +9,22 @@ State = Literal["new", "acknowledged", "expected", "fixed", "false"]
 """What became of a finding. Only what is new fails anything."""
 Kind = Literal["step", "drift", "stopped"]
 """A level that changed at once, one that goes on changing, or a series that has no new points."""
-Stage = Literal["suspected", "confirmed", "bisected", "not_reproduced"]
+Stage = Literal["suspected", "confirmed", "bisected", "undecided", "not_reproduced"]
 """How far a finding was followed up: seen in the series, seen again in runs made for it, its cause found by more of
-them; or not seen again."""
+them, or not found by as many as may be made; or not seen again."""
+
+
+MERGE_BASE = "merge base"
+"""The judge of sessions of a branch, which are held against the level that it began at."""
+
+
+class Since(NamedTuple):
+    """One new result of a metric next to those before it; `change` and `verdict` are None where these are too few."""
+
+    values: tuple[float, ...]
+    """The last ones before it, in their order."""
+    change: float | None = None
+    verdict: Verdict | None = None
 
 
 class SeriesKey(NamedTuple):
@@ -39,6 +52,12 @@ class Place:
     time: Annotated[str, "When it began."] = ""
     session_id: Annotated[str, "The session's id in the history."] = ""
     environment: Annotated[str, "The id of its environment."] = ""
+    committed: Annotated[str, "When its commit was made, if that is known."] = ""
+
+    @property
+    def when(self) -> str:
+        """Its date for a reader: that of the commit, which may have been measured years later, else of measuring."""
+        return self.committed or self.time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +75,8 @@ class Finding:
     """What a judge says about one metric of one case; one of the history has an id.
 
     The change lies after `last_good` and not after `first_bad`; `at_record` is the most likely first record of the new
-    level. `stands` says whether the detector still sees it. `values` and `question` are there for readers and are
-    not stored.
+    level. `stands` says whether the detector still sees it. `values`, `question`, `series_name` and
+    `ended` are there for readers and are not stored.
     """
 
     id: Annotated[str, "Its id in the history; empty if it has none."] = ""
@@ -71,6 +90,7 @@ class Finding:
         Mapping[str, Any] | None,
         "The cause that a bisection found: kind, revision or name, subject, author, probability, runs, bisection.",
     ] = None
+    runs: Annotated[int, "How many runs were made for it, on all nights."] = 0
     effect: Annotated[float | None, "The relative change."] = None
     low: Annotated[float | None, "The lower end of the effect's interval."] = None
     high: Annotated[float | None, "The upper end of the effect's interval."] = None
@@ -89,6 +109,8 @@ class Finding:
     version: Annotated[str, "The version of the case."] = ""
     unit: Annotated[str | None, "The metric's unit."] = None
     environment_class: Annotated[str, "The class of machines."] = ""
+    series_name: Annotated[str, "What tells its series from the others of its case, in words."] = ""
+    ended: Annotated[str, "When its series had its last result, if it gets none any more."] = ""
     epoch: Annotated[int, "How many resets of the case lie before it."] = 0
     at_record: Annotated[str, "The id of the most likely first record of the new level."] = ""
     at_time: Annotated[str, "When that began."] = ""

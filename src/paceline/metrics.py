@@ -8,15 +8,17 @@ Only the last part of a name counts, what follows its last dot. The first of the
    and a sum only has the direction of a time.
 3. The name matches a pattern, of which the first counts.
 
-A unit that the script gives wins over the one found here, and speaks for a name that nothing else knows: times are
-better low, rates better high. A metric with no direction is recorded and drawn, and never judged.
+A unit or a direction that the script gives wins over the one found here, and a unit speaks for a name that nothing else
+knows: times are better low, rates better high. What the suite says under `metrics` wins over all. A metric with no
+direction is recorded and drawn, and never judged.
 """
 
 import re
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from paceline.model import Direction, Metric
+from paceline.model import Direction, Measurement, Metric, is_case, is_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +87,10 @@ _SECOND = "(?:s|sec|secs|second|seconds)"
 _TIME = "(?:time|latency|duration|elapsed|runtime|walltime)"
 _COUNT = "^(?:num|total|count|n)_"
 _SIZE = "(bytes|[kmgt]i?b)"
+_GIVEN = (
+    "(?:^|_)(?:input|batch|data|dataset|chunk|block|page|buffer|sample|step|window|queue|pool|world|vocab)"
+)
+"""Sizes that a benchmark is given, and so are none of its results."""
 
 RULES: tuple[Rule, ...] = (
     _rule("docs_per_sec", f"(?:^|_)([a-z]+)_per_{_SECOND}$", r"\1/s", "higher"),
@@ -102,10 +108,19 @@ RULES: tuple[Rule, ...] = (
     _rule("f1_score", "(?:^|_)(?:accuracy|precision|recall|f1|auc|bleu|rouge)(?:_|$)", None, "higher"),
     _rule("speedup", "(?:^|_)(?:speedup|efficiency|goodput|hit_rate)(?:_|$)", None, "higher"),
     _rule("plan_overhead", "(?:^|_)(?:overhead|slowdown)$", None, "lower"),
+    _rule("instructions", "(?:^|_)(?:instructions?|cycles|syscalls|page_faults)(?:_count)?$", None, "lower"),
+    _rule("cache_misses", "(?:^|_)(?:cache|branch|tlb|l1d?|llc)_misses$", None, "lower"),
+    _rule("allocations", "(?:^|_)(?:allocations?|allocs|calls)(?:_count)?$", None, "lower"),
+    _rule("allocated_bytes", f"(?:^|_)(?:allocated|leaked)_{_SIZE}$", r"\1", "lower"),
+    _rule("input_size_bytes", rf"{_GIVEN}_size_{_SIZE}$", r"\1", None),
+    _rule("binary_size_bytes", rf"(?:^|_)size_{_SIZE}$", r"\1", "lower"),
+    _rule("batch_size", rf"{_GIVEN}_size$", None, None),
+    _rule("binary_size", "(?:^|_)(?:binary|code|wheel|image|archive|compressed|bundle)_size$", None, "lower"),
     _rule("eval_loss", "(?:^|_)(?:loss|perplexity|wer|cer)$", None, "lower"),
     _rule("error_rate", "(?:^|_)(?:errors?|failures?)(?:_count|_rate)?$", None, "lower"),
     _rule("rows_processed", "_(?:count|processed|total)$", None, None),
     _rule("worker_memory_gb", rf"(?:^|_)(?:memory|mem|rss|vram)(?:_\w+)?_{_SIZE}$", r"\1", "lower"),
+    _rule("peak_memory", "(?:^|_)(?:peak|average|mean|max)_memory$", None, "lower"),
     _rule("output_bytes", f"_{_SIZE}$", r"\1", None),
     _rule("first_token_ms", "_(ms|us|ns)$", r"\1", "lower"),
     _rule("audio_hours", "_(hours|minutes)$", r"\1", None),
@@ -116,7 +131,8 @@ RULES: tuple[Rule, ...] = (
 
 _STEADY_UNITS = re.compile(r"(?i)bytes|[kmgt]i?b|%")
 _STEADY_NAMES = re.compile(
-    "(?:^|_)(?:accuracy|precision|recall|f1|auc|bleu|rouge|hit_rate|loss|perplexity|wer|cer|errors?|failures?)(?:_|$)"
+    "(?:^|_)(?:accuracy|precision|recall|f1|auc|bleu|rouge|hit_rate|loss|perplexity|wer|cer|errors?|failures?|"
+    "instructions?|allocations?|allocs|calls)(?:_|$)"
 )
 
 
@@ -129,6 +145,7 @@ def is_steady(name: str, unit: str | None) -> bool:
 
 _AGGREGATE = re.compile(r"_(sum|mean|avg|std|stdev|var|min|max|median|p\d{1,3})$")
 _LONGEST = 200
+_MOST_NAMED = 5
 _SPREADS = frozenset({"std", "stdev", "var"})
 _TIME_UNITS = frozenset({"s", "sec", "seconds", "ms", "us", "µs", "ns", "min", "h"})
 _SIZES = {
@@ -144,12 +161,42 @@ _SIZES = {
 
 
 @lru_cache(maxsize=4096)
-def describe(name: str, unit: str | None = None) -> Metric:
-    """What is known of a metric; a unit given by the script wins over the one its name tells."""
-    found = _by_name(name)
-    if found is None:
-        return Metric(name=name, unit=unit, direction=_direction_of_unit(unit))
-    return Metric(name=name, unit=unit or _spelled(found.unit), direction=found.direction)
+def describe(
+    name: str,
+    unit: str | None = None,
+    direction: Direction | None = None,
+    said: tuple[Metric, ...] = (),
+) -> Metric:
+    """What is known of a metric: by the suite (`said`, by name or glob), by the script (the others), by its name."""
+    words = [one for one in said if is_case(one.name, name)]
+    unit = next((one.unit for one in words if one.unit), unit)
+    direction = next((one.direction for one in words if one.direction), direction)
+    label = next((one.label for one in words if one.label), None)
+    found = _by_name(name) or Metric(name=name, direction=_direction_of_unit(unit))
+    return Metric(
+        name=name,
+        unit=unit or _spelled(found.unit),
+        direction=direction or found.direction,
+        label=label,
+    )
+
+
+def unheard_of(measured: Mapping[str, Measurement], said: tuple[Metric, ...] = ()) -> Iterator[str]:
+    """The metrics of which nobody has said which way is better or that neither is, not even by a name that is known."""
+    for name, one in measured.items():
+        is_known = one.direction is not None or not is_number(one.value) or _by_name(name) is not None
+        if not is_known and not any(is_case(word.name, name) for word in said):
+            yield name
+
+
+def ask_for_directions(names: Collection[str]) -> str:
+    """What to tell a user about metrics that nobody knows."""
+    more = len(names) - _MOST_NAMED
+    shown = ", ".join([*names][:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return (
+        f"nobody says which way is better for {shown}, so no change of it is judged: "
+        'emit.metric(name, value, direction="lower") says it, or `metrics: {name: {direction: lower}}` in the suite'
+    )
 
 
 def _by_name(name: str) -> Metric | None:

@@ -5,7 +5,7 @@ The text beside a field says what it holds; the JSON Schemas of the files have i
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeGuard
 
 from paceline.finding import Finding as Finding
+from paceline.finding import Since as Since
 from paceline.finding import State as State
 from paceline.finding import Verdict as Verdict
 
@@ -205,7 +206,8 @@ def write_scalar(value: Scalar) -> str:
 class Case:
     """One benchmark with all its parameters set: an entry, a cell of a matrix, a step of a data set-up.
 
-    `former_fingerprint` is the one by formula 1, which records of before have.
+    `former_fingerprint` is the one by formula 1, which records of before have. Cases of one `process` share it: the
+    words of `joins` add a case to the command of another, with the directory for its results as that of the run.
     """
 
     name: Annotated[
@@ -244,7 +246,10 @@ class Case:
     watch: Annotated[
         tuple[str, ...], "Of the metrics that are taken of every case, those to raise alarms about."
     ] = ()
+    metrics: "tuple[Metric, ...]" = ()
     needs: tuple[str, ...] = ()
+    process: str = ""
+    joins: tuple[str, ...] = ()
     delete_scratch: bool = True
     gpu_mem_use_warning_threshold: float | None = None
     sink_data: Mapping[str, Any] = field(default_factory=dict)
@@ -280,7 +285,10 @@ class Setting:
 
     `path` goes in front of PATH. `repo_dir` holds a revision of the repository at `repo_top`, if that is given.
     `args` are by the name of an entry, `params` by that of a parameter; arguments that
-    begin with a flag follow the entry's own, others replace them. `details` are kept in every record.
+    begin with a flag follow the entry's own, others replace them. `details` are kept in every record. In fingerprints
+    `placeholders` stand for paths that say only where something was built; `inherited` are variables that count for
+    nothing in them, as those of the user's shell. `blocked` are cases that cannot run, with the reason; `wrapped` has
+    the words to put before the commands of others, such as a profiler.
     """
 
     variant: str | None = None
@@ -292,6 +300,10 @@ class Setting:
     args: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     params: Mapping[str, Scalar] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+    placeholders: Mapping[str, str] = field(default_factory=dict)
+    inherited: Mapping[str, str] = field(default_factory=dict)
+    blocked: Mapping[str, str] = field(default_factory=dict)
+    wrapped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,11 +382,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """What a number means. A metric with no direction is never judged."""
+    """What a number means. A metric with no direction is never judged; `label` is what reports call it."""
 
     name: str
     unit: str | None = None
     direction: Direction | None = None
+    label: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -385,6 +398,7 @@ class Measurement:
     unit: Annotated[str | None, "The unit, such as s or bytes."] = None
     direction: Annotated[Direction | None, "Which way is better; null: neither."] = None
     samples: Annotated[tuple[Scalar, ...], "Every value measured."] = ()
+    label: Annotated[str | None, "What reports call it, if the suite says so."] = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -442,7 +456,8 @@ class Report:
 
     `records` may be read from disk one by one. `unfinished` says why the session ended before all cases had
     run, `undelivered` names required sinks that did not get everything, `unjudged` counts the requirements that
-    could not be judged, and `inconclusive` says why no requirement that is relative to the history could.
+    could not be judged, and `inconclusive` says why no requirement that is relative to the history could. Cases in
+    `done_before` have results of an earlier session, and where these are. `database` is the history that has it.
     """
 
     plan: Plan
@@ -454,13 +469,23 @@ class Report:
     undelivered: tuple[str, ...] = ()
     unjudged: int = 0
     inconclusive: str = ""
+    done_before: Mapping[str, str] = field(default_factory=dict)
+    database: str = ""
 
     @property
     def ok(self) -> bool:
-        no_failure = all(status.ok for status, count in self.counts.items() if count)
+        # A case is skipped because it says so, or because of another, which is counted itself.
+        harmless = (Status.PASSED, Status.SKIPPED)
+        no_failure = all(status in harmless for status, count in self.counts.items() if count)
         complete = not self.interrupted and not self.unfinished and not self.undelivered
         return no_failure and complete and not any(finding.fails for finding in self.findings)
 
     @property
     def exit_code(self) -> int:
         return 130 if self.interrupted else 1 if not self.ok else 2 if self.inconclusive else 0
+
+
+Before = Callable[[Record, str], Since | None]
+"""How a record's metric compares with the results before it; None if there are none."""
+ReadBefore = Callable[[], Before | None]
+"""Reads the results before a session; None if there are none, or too many to read."""

@@ -19,6 +19,7 @@ _BYTE_UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 FLOAT_BITS = 1000  # larger integers are no floats, and nobody reads their digits
 _MANY_TIMES = 9.995
 _SMALLEST_SHARE = 1e-4
+_ANYTHING = 99.0  # a hundredfold
 
 
 def rounded(value: float, count: int = 3) -> float:
@@ -140,6 +141,13 @@ def interval(share: float | None, low: float | None, high: float | None) -> str:
     return (
         change(share) if low is None or high is None else f"{change(share)} ({change(low)} to {change(high)})"
     )
+
+
+def range_of(low: float | None, high: float | None) -> str:
+    """What a change may be: `+2.1 % to +4.3 %`; one that may be anything is unknown."""
+    if low is None or high is None or not low <= high < _ANYTHING or low <= -1:
+        return "unknown"
+    return f"{change(low)} to {change(high)}"
 
 
 def chance(probability: float) -> str:

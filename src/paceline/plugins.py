@@ -22,6 +22,13 @@ def names(group: str) -> tuple[str, ...]:
     return tuple(sorted({point.name for point in _entry_points(group=f"paceline.{group}")}))
 
 
+def modules_of(group: str, name: str) -> tuple[str, ...]:
+    """The modules that a name of a group is registered with, none of them imported."""
+    return (
+        tuple(point.module for point in _entry_points(group=f"paceline.{group}", name=name)) if name else ()
+    )
+
+
 def is_own(group: str, name: str) -> bool:
     """Whether a name is registered by paceline itself, whose modules are cheap and safe to import."""
     points = _entry_points(group=f"paceline.{group}", name=name)

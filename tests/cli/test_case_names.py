@@ -8,7 +8,7 @@ import pytest
 from in_process import Here, make_here
 from paceline.history import open_store
 from paceline.model import is_case, one_spelling
-from stored_records import ENVIRONMENT, record, session
+from stored_records import ENVIRONMENT, record, series_of, session
 
 SUITE = """
 entries:
@@ -54,13 +54,13 @@ def test_any_order_is_accepted_wherever_a_name_is_given(here: Here) -> None:
     assert here.run("history", "reset", OTHER, "--why", "so").stdout.startswith(NAME)
     exported = here.run("history", "export", "-", "--case", OTHER)
     assert NAME in exported.stdout
-    with open_store(here.path / "benchmark.db") as store:
-        assert store.series(OTHER, "work_s", all_epochs=True)[0].case_key == NAME
+    with open_store(here.path / "results/benchmark.db") as store:
+        assert series_of(store, OTHER, "work_s", all_epochs=True)[0].case_key == NAME
         assert "work_s" in store.metrics(OTHER)
 
 
 def test_a_former_name_finds_the_case(here: Here) -> None:
-    with open_store(here.path / "benchmark.db") as store:
+    with open_store(here.path / "results/benchmark.db") as store:
         for number in range(1, 6):
             key = "old[algorithm=naive,size=60]" if number < 4 else NAME
             store.add(session(number), ENVIRONMENT, [record(key, number=number)])
@@ -121,5 +121,5 @@ def test_a_session_that_an_older_version_began_is_gone_on_with(here: Here) -> No
     again = json.loads((path / "after" / "record.json").read_text())
     assert again["command"] == ["echo", str(path / OTHER)], "what it needs lies where it was made"
     assert json.loads(here.run("show", "one", NAME, "--json").stdout)["case"]["name"] == OTHER
-    with open_store(here.path / "benchmark.db") as store:
-        assert store.series(NAME, "work_s")[0].case_key == NAME
+    with open_store(here.path / "results/benchmark.db") as store:
+        assert series_of(store, NAME, "work_s")[0].case_key == NAME

@@ -67,7 +67,7 @@ def test_a_session_of_somebody_else(place: Workplace, session: Path) -> None:
 
 def test_a_database_of_somebody_else(place: Workplace, session: Path) -> None:
     assert place.run("history", "import", "results").returncode == 0
-    with sqlite3.connect(place.path / "benchmark.db") as database:
+    with sqlite3.connect(place.path / "results/benchmark.db") as database:
         tables = [row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
         for table in tables:
             columns = {row[1] for row in database.execute(f"PRAGMA table_info('{table}')")}

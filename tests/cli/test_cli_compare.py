@@ -51,7 +51,7 @@ def add(
                 revision=told.get("revision", ""),
             )
         )
-    with open_store(here.path / "benchmark.db") as store:
+    with open_store(here.path / "results/benchmark.db") as store:
         store.add(session(number, **{"revision": "", **told}), environment, records)
 
 
@@ -90,12 +90,11 @@ def test_two_sessions(here: Here) -> None:
         ("join", "wall_s"): "better"
     }
     lines = here.run("compare", "night-1", "night-2").stdout.splitlines()
-    assert lines[:2] == ["A: session night-1", "B: session night-2"] and lines[-1].startswith(
-        "2 worse, 2 better"
-    )
+    assert lines[0] == "2 worse, 2 better, 2 same, 0 inconclusive, 1 failing, 1 gone of 6 comparisons"
+    assert lines[1:3] == ["A  session night-1", "B  session night-2"]
     assert "fails in night-2: broken (failed)" in lines
     markdown = here.run("compare", "night-1", "night-2", "--markdown").stdout
-    assert "| join | wall_s | better |" in markdown and "- geometric mean of wall_s over 3 cases" in markdown
+    assert "| better | join | wall_s |" in markdown and "- geometric mean of wall_s over 3 cases" in markdown
 
 
 def test_unlike_machines_are_refused_or_flagged(here: Here) -> None:
@@ -103,8 +102,8 @@ def test_unlike_machines_are_refused_or_flagged(here: Here) -> None:
     add(here, 2, {"sort": 1.5}, environment=OTHER)
     done = here.run("compare", "night-1", "night-2")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "ran on unlike machines (cpu fast → slow): --anyway compares" in done.stderr
-    assert compared(here, "night-1", "night-2", "--anyway", code=1)["unlike_machines"] == ["cpu fast → slow"]
+    assert "ran on unlike machines (cpu fast → slow): --force compares" in done.stderr
+    assert compared(here, "night-1", "night-2", "--force", code=1)["unlike_machines"] == ["cpu fast → slow"]
     found = compared(here, "env:env-1", "env:class-9", code=1)
     assert verdicts(found)["sort", "wall_s"] == "worse" and found["unlike_machines"]
 
@@ -169,7 +168,7 @@ def test_names_that_mean_nothing(here: Here) -> None:
         (("nope", "night-1"), "'nope' is no session, revision, branch or file here"),
         (("acb", "night-1"), "'acb' is no session"),
         (("env:zzz", "night-1"), "environment zzz"),
-        (("benchmark.db", "night-1"), "is a whole history"),
+        (("results/benchmark.db", "night-1"), "is a whole history"),
         (("night-1", "night-2", "--case", "other"), "nothing was compared"),
     ):
         done = here.run("compare", *words)
@@ -179,7 +178,7 @@ def test_names_that_mean_nothing(here: Here) -> None:
 
 
 def test_one_sample_says_nothing_about_noise(here: Here) -> None:
-    with open_store(here.path / "benchmark.db") as store:
+    with open_store(here.path / "results/benchmark.db") as store:
         for number in (1, 2):
             store.add(session(number), ENVIRONMENT, [record(value=float(number), number=number)])
     done = here.run("compare", "night-1", "night-2")

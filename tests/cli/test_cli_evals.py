@@ -55,12 +55,17 @@ def test_a_suite_is_planned_run_shown_compared_and_remembered(place: Workplace) 
     ran = place.run("evals", "run", "suite.yaml")
     assert ran.returncode == 0, ran.stderr
     lines = ran.stdout.splitlines()
-    assert len(lines) == 5 and lines[-1].startswith("4 stubs: 4 completed in ")
+    assert len(lines) == 6 and lines[-1].startswith("4 stubs: 4 completed in ")
+    assert lines[-2] == "note: 4 of toy rows of ours, which say nothing about a model"
     assert any("mock_benchmark[attention=dense,model=org/large]" in line for line in lines)
 
     again = place.run("evals", "run", "suite.yaml", "--json", "--no-history")
     summary = json.loads(again.stdout)
     assert again.returncode == 0 and (summary["total"], summary["skipped"]) == (4, 4)
+    newest = sorted((place.path / "benchmark_results").glob("execution_*"))[-1]
+    written = (newest / "report.md").read_text()
+    assert "4 done before of 4 cases" in written and "ended before these began" not in written
+    assert written.count(": its result is in ") == 4
 
     shown = place.run("evals", "show")
     assert shown.stdout.count("before") == 4 and "org/large" in shown.stdout
@@ -79,7 +84,7 @@ def test_a_suite_is_planned_run_shown_compared_and_remembered(place: Workplace) 
     execution = sorted((place.path / "benchmark_results").glob("execution_*"))[0]
     assert json.loads((execution / "report.json").read_bytes())["ok"]
     report = place.run("show", str(execution))
-    assert report.returncode == 0 and report.stdout.count("passed") >= 4
+    assert report.returncode == 0 and report.stdout.count("✓") == 4
     assert (execution / "results.csv").is_file()
 
     stub = place.path / "benchmark_results" / "small" / "dense" / "mock_benchmark"
@@ -94,11 +99,13 @@ def test_a_suite_is_planned_run_shown_compared_and_remembered(place: Workplace) 
         ("models: [a]\n  benchmark: [x]", "suite.yaml:3: evals: unknown key 'benchmark'"),
         ("models: [a]\n  benchmarks: [mock_benchmark]\n  attentions: [dens]", "unknown masker 'dens'"),
         ("models: [a]\n  benchmarks: [mock_benchmark]\n  gpu_ids: []", "gpu_ids needs at least one"),
+        ("models: [a]\n  benchmarks: [mock_benchmark]\n  exporters: [cvs]", "unknown eval_exporter 'cvs'"),
+        ("models: [a]\n  benchmarks: [mock_benchmark]\n  scheduler: fast", "unknown eval_scheduler 'fast'"),
     ],
 )
 def test_mistakes_end_with_two_and_a_line(place: Workplace, text: str, message: str) -> None:
     place.write("suite.yaml", f"evals:\n  {text}\n  adapter: {{name: mock}}\n")
-    done = place.run("evals", "run", "suite.yaml", "--no-history")
+    done = place.run("evals", "plan", "suite.yaml")
     assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr
 
 
@@ -217,7 +224,15 @@ def test_slots_are_shown_added_and_removed_while_stubs_run(place: Workplace, hol
 
         assert "cpu:0" in wait_until(all_busy, "work on every slot", by=running)
         asked = place.run("evals", "slots", "--add", "cpu:7", "--remove", "cpu:0")
-        assert asked.returncode == 0
+        assert asked.returncode == 0, asked.stderr
+        assert asked.stdout == "cpu:7 added: 4 workers in all\ncpu:0 leaves: 2 workers in all\n"
+        for words, reason in (
+            (["--add", "cpu:7"], "cpu:7 is in the pool already"),
+            (["--add", "0"], "no NVIDIA driver or GPU is here"),
+            (["--remove", "cpu:9"], "cpu:9 is not in the pool; it has: "),
+        ):
+            refused = place.run("evals", "slots", *words)
+            assert refused.returncode == 2 and reason in refused.stderr, refused.stderr
         wait_until(
             lambda: any("stub_started" in line and '"cpu:7"' in line for line in events(place)),
             "work on the added slot",
@@ -229,6 +244,7 @@ def test_slots_are_shown_added_and_removed_while_stubs_run(place: Workplace, hol
     told = [json.loads(line) for line in events(place)]
     changed = [(event["do"], event["device"]) for event in told if event["event"] == "slots_changed"]
     assert changed == [("add", "cpu:7"), ("remove", "cpu:0")]
+    assert len([event for event in told if event["event"] == "slots_refused"]) == 3
     assert "cpu:7" in {event["device"] for event in told if event["event"] == "stub_started"}
     over = place.run("evals", "slots")
     assert over.returncode == 2 and "no execution runs there" in over.stderr
@@ -281,7 +297,7 @@ def recorded(place: Workplace) -> list[tuple[str, str]]:
     """Session and case of every record that is on disk, which the history is to have too."""
     files = [*place.path.glob("*/*/*/record.json"), *place.path.glob("*/*/*/attempts/*/record.json")]
     found = [json.loads(file.read_bytes()) for file in files]
-    with open_store(place.path / "benchmark.db") as store:
+    with open_store(place.path / "results/benchmark.db") as store:
         assert sum(count for _, count, _, _ in store.case_counts()) == len(found)
     assert {record["status"] for record in found} == {"passed"}
     return [(record["session"], record["case"]["name"]) for record in found]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from paceline.cli.inputs import masked_errors
 from paceline.cli.output import OutputError
+from paceline.cli.revisions import taken_revision_options
 from paceline.cli.run import command
 from paceline.errors import PacelineError
 from paceline.experiments.trials import Interrupted
@@ -91,6 +92,7 @@ def test_the_options_of_a_request() -> None:
         *["--session-name", "n", "--only", "a", "--only", "tag:b", "--exclude", "c*", "--jobs", "3"],
         *["--shard", "2/4", "--rerun-failed", "--json", "--quiet"],
     )
+    assert taken_revision_options(parsed) == {}
     assert parsed == {
         "configs": (Path("m.yaml"),),
         "datasets": Path("d.json"),
@@ -108,6 +110,8 @@ def test_the_options_of_a_request() -> None:
         "no_history": False,
         "as_json": True,
         "quiet": True,
+        "verbose": False,
+        "log": "auto",
     }
 
 

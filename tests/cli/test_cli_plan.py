@@ -27,7 +27,7 @@ entries:
 
 def test_lists_each_case_with_all_that_decides_how_it_runs(place: Workplace) -> None:
     place.write("suite.yaml", SUITE)
-    done = place.run("plan", "suite.yaml", "--session-name", "s", MY_API_TOKEN="very-secret-value")
+    done = place.run("plan", "suite.yaml", "-v", "--session-name", "s", MY_API_TOKEN="very-secret-value")
     assert done.returncode == 0, done.stderr
     for expected in (
         f"Session s in {place.path}/results/s",
@@ -44,6 +44,17 @@ def test_lists_each_case_with_all_that_decides_how_it_runs(place: Workplace) -> 
     ):
         assert expected in done.stdout
     assert "very-secret-value" not in done.stdout + done.stderr
+
+
+def test_a_case_takes_two_lines(place: Workplace) -> None:
+    place.write("suite.yaml", SUITE)
+    done = place.run("plan", "suite.yaml", "--session-name", "s", MY_API_TOKEN="very-secret-value")
+    assert done.stdout.splitlines()[2:] == [
+        "hello  timeout 90 s · 3 measured · 1 CPU · requirements exec_time_s ≤ 5 s · tags fast · suite.yaml:3",
+        """    echo 'it'"'"'s on' '{session_entry_dir}/x'""",
+        "later  timeout 2h 00m · 2 CPUs, alone on the machine · needs hello · suite.yaml:11",
+        "    echo done",
+    ]
 
 
 def test_has_no_side_effect(place: Workplace) -> None:

@@ -1,6 +1,7 @@
 """`paceline regressions` and `paceline verdict`, by their real command lines."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +26,16 @@ def nights(here: Here) -> Here:
         "join[n=1]": noisy(40, (10, 0.7), seed=2),
         "sum": noisy(40, seed=3),
     }
-    with open_store(here.path / "benchmark.db") as store:
+    with open_store(here.path / "results/benchmark.db") as store:
         add_nights(store, cases)
     return here
 
 
 def listed(place: Here, *words: str, code: int = 1) -> list[dict[str, Any]]:
     done = place.run("regressions", "--json", *words)
-    assert (done.returncode, done.stderr) == (code, ""), done.stderr
+    # The nights are of last winter.
+    notes = [line for line in done.stderr.splitlines() if not line.startswith("no session since 2026-")]
+    assert (done.returncode, notes) == (code, []), done.stderr
     found: list[dict[str, Any]] = json.loads(done.stdout)
     return found
 
@@ -70,16 +73,63 @@ def test_a_case_that_is_not_there_is_not_said_to_be_unchanged(nights: Here) -> N
     assert nights.run("regressions", "--case", "sum").stdout == "nothing changed\n"
 
 
-def test_the_table_is_plain_when_piped_and_coloured_when_asked(nights: Here) -> None:
+def test_the_list_is_plain_when_piped_and_coloured_when_asked(nights: Here) -> None:
     place = Workplace(nights.path)
     done = place.run("regressions", PYTHONIOENCODING="utf-8")
     lines = done.stdout.splitlines()
     assert done.returncode == 1 and "\x1b" not in done.stdout
-    assert lines[0].split() == ["id", "case", "metric", "change", "p", "state"]
-    assert "after night-25 (0000000000), by night-26" in lines[2] and "sort" in lines[3] and "█" in lines[3]
-    assert lines[-1] == "1 worse (1 new) and 1 better in 2 incidents"
-    painted = place.run("regressions", FORCE_COLOR="1", NO_COLOR="", PYTHONIOENCODING="ascii")
+    assert lines[0] == "1 open regression in 1 series, 1 of the last 30 days"
+    assert lines[2].split() == ["incident", "change", "verdict", "case", "metric", "age"]
+    assert re.fullmatch(r"i\w+  \+3\d\.\d %  worse    sort  wall_s  17 days  [▁-█]{16}", lines[3])
+    assert re.fullmatch(r"    suspect: commits 0{10}\.\.0{10} · \+[\d.]+ % to \+[\d.]+ %", lines[4])
+    ident = lines[3].split()[0]
+    assert lines[6:] == [
+        "not listed: 1 better (--all)",
+        "the open ones were there when the history was first searched: they fail no session",
+        f"Next: paceline regressions {ident}",
+    ]
+    whole = place.run("regressions", ident, PYTHONIOENCODING="utf-8").stdout
+    assert "    after night-25 (0000000000), by night-26 (0000000000)\n" in whole
+    painted = place.run("regressions", "--all", FORCE_COLOR="1", NO_COLOR="", PYTHONIOENCODING="ascii")
     assert "\x1b[31m" in painted.stdout and "\x1b[32m" in painted.stdout and painted.stdout.isascii()
+
+
+def test_the_list_is_cut_and_its_rest_counted(here: Here) -> None:
+    """A first look at a long past is a summary: the largest first, the others by number."""
+    steps = {f"case-{at:02}": noisy(60, (4 * at + 4, 1.05 + 0.05 * at), seed=at) for at in range(13)}
+    with open_store(here.path / "results/benchmark.db") as store:
+        add_nights(store, steps)
+    found = listed(here)
+    incidents = list(dict.fromkeys(one["incident"] for one in found))
+    printed = here.run("regressions").stdout.splitlines()
+    assert [line.split()[0] for line in printed if line.startswith("i")] == ["incident", *incidents[:10]]
+    assert f"… {len(incidents) - 10} more: --top {len(incidents)} lists all" in printed[-3]
+    assert here.run("regressions", "--top", "2").stdout.count("\ni") == 3, "and the line of titles"
+    large = listed(here, "--above", "40%")
+    assert 0 < len(large) < len(found) and all(one["effect"] >= 0.4 for one in large)
+    whole = here.run("regressions", incidents[-1]).stdout
+    assert whole.startswith(f"1 incident: 1 open\n\n{incidents[-1]}  +")
+    assert f"\n\n{found[0]['incident']}  +" in here.run("regressions", found[0]["id"][:6]).stdout
+    for words in (("--above", "large"), ("nope",)):
+        assert here.run("regressions", *words).returncode == 2
+
+
+def test_a_series_that_ended_is_not_open(here: Here) -> None:
+    """A machine that is gone cannot show that anybody fixed anything."""
+    other = {"id": "env-2", "class_id": "class-2", "hostname": "new", "python": {"version": "3.13.1"}}
+    with open_store(here.path / "results/benchmark.db") as store:
+        add_nights(store, {"sort": noisy(40, (25, 1.3))})
+        add_nights(store, {"sort": noisy(30, seed=5)}, first=110, environment=other)
+    (found,) = listed(here, code=0)
+    assert (found["state"], found["ended"][:10], found["series_name"]) == ("new", "2026-02-13", "Python 3.11")
+    done = here.run("regressions")
+    assert (done.returncode, done.stdout) == (
+        0,
+        "no open regressions\nnot listed: 1 in series that ended (--all)\n",
+    )
+    printed = here.run("regressions", "--all").stdout
+    assert "  worse, ended  sort " in printed and " · ended 2026-02-13 · " in printed
+    assert "worse, ended 2026-02-13  " in here.run("regressions", found["incident"]).stdout
 
 
 def test_a_verdict_ends_the_alarm(nights: Here) -> None:
@@ -92,8 +142,8 @@ def test_a_verdict_ends_the_alarm(nights: Here) -> None:
         and told["said"]["why"] == "a *backup* ran"
         and told["said"]["who"] == "Demo"
     )
-    assert "false by Demo on" in nights.run("regressions").stdout
-    markdown = nights.run("regressions", "--markdown").stdout
+    assert "false by Demo on" in nights.run("regressions", "--all").stdout
+    markdown = nights.run("regressions", "--markdown", "--all").stdout
     assert (
         markdown.startswith("## Changes\n")
         and "a \\*backup\\* ran" in markdown
@@ -127,7 +177,7 @@ def test_replay_counts_by_the_verdicts(nights: Here) -> None:
 
 def test_commits_of_the_repository_are_suspects(here: Here) -> None:
     names = make_repository(here.path / "code", 30)
-    with open_store(here.path / "benchmark.db") as store:
+    with open_store(here.path / "results/benchmark.db") as store:
         add_nights(store, {"sort": noisy(30, (15, 1.4))}, revisions=names)
     (found,) = listed(here, "--repo", "code")
     assert [(one["kind"], one["revision"]) for one in found["suspects"]] == [("commit", names[15])]
@@ -137,7 +187,7 @@ def test_commits_of_the_repository_are_suspects(here: Here) -> None:
 
 
 def test_a_quiet_history_says_so(here: Here) -> None:
-    with open_store(here.path / "benchmark.db") as store:
+    with open_store(here.path / "results/benchmark.db") as store:
         add_nights(store, {"sort": noisy(20)})
     done = here.run("regressions")
     assert (done.returncode, done.stdout) == (0, "nothing changed\n")
@@ -157,7 +207,7 @@ CULPRIT = {"kind": "commit", "revision": "c" * 40, "subject": "Sort twice", "aut
 
 def test_a_culprit_stands_first_and_no_suspect_beside_it(nights: Here) -> None:
     before, _ = listed(nights)
-    with open_store(nights.path / "benchmark.db") as store:
+    with open_store(nights.path / "results/benchmark.db") as store:
         assert store.finding(before["id"]).suspects
         store.settle(store.finding(before["id"]), "bisected", {**CULPRIT, "probability": 0.97, "runs": 12})
     worse, _ = listed(nights)
@@ -166,22 +216,22 @@ def test_a_culprit_stands_first_and_no_suspect_beside_it(nights: Here) -> None:
     names = list(worse)
     assert names.index("culprit") < names.index("suspects")
     lines = nights.run("regressions", "--case", "sort").stdout.splitlines()
-    assert lines[3] == "    culprit cccccccccc 'Sort twice' by Ann (97 % sure, 12 runs)"
-    assert "new, bisected" in lines[4] and not any("suspect:" in line for line in lines)
+    assert lines[4].startswith("    culprit cccccccccc 'Sort twice' by Ann (97 % sure, 12 runs) · +")
+    assert "worse, bisected" in lines[3] and not any("suspect:" in line for line in lines)
     markdown = nights.run("regressions", "--case", "sort", "--markdown").stdout
     assert "culprit cccccccccc 'Sort twice' by Ann (97 % sure, 12 runs)" in markdown
 
 
 def test_what_did_not_reproduce_fails_nothing_and_is_listed_as_such(nights: Here) -> None:
     before, _ = listed(nights)
-    with open_store(nights.path / "benchmark.db") as store:
+    with open_store(nights.path / "results/benchmark.db") as store:
         store.settle(store.finding(before["id"]), "not_reproduced")
-    worse, _ = listed(nights, code=0)
+    _, worse = listed(nights, code=0)
     assert (worse["stage"], worse["verdict"], worse["culprit"]) == ("not_reproduced", "inconclusive", None)
-    done = nights.run("regressions", "--case", "sort")
+    done = nights.run("regressions", "--case", "sort", "--all")
     assert done.returncode == 0 and "not reproduced" in done.stdout and "suspect" not in done.stdout
-    assert done.stdout.splitlines()[-1] == "0 worse (0 new) and 0 better and 1 not reproduced in 1 incident"
+    assert done.stdout.splitlines()[0] == "1 incident: 1 closed"
     assert listed(nights, "--case", "sort", "--state", "new", code=0) == []
     # A word of a human counts as before.
     assert nights.run("verdict", before["id"], "acknowledged", "--why", "seen too").returncode == 0
-    assert "acknowledged by" in nights.run("regressions", "--case", "sort").stdout
+    assert "acknowledged by" in nights.run("regressions", "--case", "sort", "--all").stdout

@@ -35,13 +35,33 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workplace, subpr
     return place, place.run("run", "--session-name", "first")
 
 
-def test_prints_the_log_the_table_and_the_place(
+def test_prints_a_line_for_each_case_and_what_to_do_next(
     finished: tuple[Workplace, subprocess.CompletedProcess[str]],
 ) -> None:
     place, done = finished
     assert done.returncode == 1, done.stderr
     assert done.stderr == ""
-    log, _, ending = done.stdout.partition("\n\n")
+    said = re.sub(r"(?m)^    warning: .*\n", "", done.stdout)
+    assert re.fullmatch(
+        r"Started session first: 3 cases\n"
+        r"   case +metric +value\n"
+        r"✓  good +exec_time_s +[\d.]+ .?s\n"
+        r"✗  bad +failed after .*: exit code 3\n"
+        r"✗  slow +requirement failed after .*: exec_time_s is .* at most 0 s\n"
+        r"\n"
+        r"(?:\d more warnings? like those above: -v shows them\n)?"
+        r"1 passed, 1 failed, 1 requirement failed of 3 cases in .*\n"
+        rf"Results in {place.path}/results/first\n"
+        r"Next: paceline show results/first bad\n",
+        said,
+    ), said
+
+
+def test_the_log_is_kept(
+    finished: tuple[Workplace, subprocess.CompletedProcess[str]],
+) -> None:
+    place, _ = finished
+    log = (place.path / "results/first/logs/console.log").read_text()
     assert re.match(
         r"Started session first\.\.\.\n"
         r"\tRunning good\n"
@@ -54,11 +74,15 @@ def test_prints_the_log_the_table_and_the_place(
     )
     assert re.search(r"\t\t❌ Run Failed in \d+\.\d+ seconds \(failed\)\n\t\t.*3", log)
     assert re.search(
-        r"\t\t❌ Run Failed in .* \(requirement failed\)\n\t\texec_time_s is .* at most 0\n", log
+        r"\t\t❌ Run Failed in .* \(requirement failed\)\n\t\texec_time_s is .* at most 0 s\n", log
     )
-    assert re.search(r"^bad +failed", ending, re.MULTILINE)
-    assert re.search(r"^1 passed, 1 failed, 1 requirement failed of 3 cases in ", ending, re.MULTILINE)
-    assert done.stdout.endswith(f"Results in {place.path}/results/first\n")
+
+
+def test_verbose_names_commands_and_directories(place: Workplace) -> None:
+    place.write("s.yaml", SUITE)
+    done = place.run("run", "--no-history", "s.yaml", "--only", "good", "-v", "--session-name", "v")
+    assert "    $ sh -c 'echo spoken'\n" in done.stdout
+    assert f"    in {place.path}/results/v/good\n" in done.stdout
 
 
 def test_json_is_the_report_and_nothing_else(place: Workplace) -> None:
@@ -70,7 +94,7 @@ def test_json_is_the_report_and_nothing_else(place: Workplace) -> None:
     assert report == json.loads((place.path / "results/j/report.json").read_text())
     assert (report["session"], report["ok"]) == ("j", False)
     assert [record["status"] for record in report["records"]] == ["passed", "failed", "requirement_failed"]
-    assert done.stderr.startswith("Started session j...\n")
+    assert done.stderr.startswith("Started session j: 3 cases\n")
 
 
 def test_json_is_not_disturbed_by_what_sinks_print(place: Workplace) -> None:
@@ -86,7 +110,7 @@ def test_json_is_not_disturbed_by_what_sinks_print(place: Workplace) -> None:
     done = place.run("run", "--no-history", "--json", "s.yaml", "--only", "good", PYTHONPATH=str(place.path))
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["records"]) == 1
-    (session,) = (place.path / "results").glob("nightly-run-*")
+    (session,) = (place.path / "results").glob("s-2*")
     said = (session / ".outbox" / "talker" / "output.log").read_text()
     for word in ("opened", "recorded", "closed"):
         assert f"{word}\n" in said
@@ -115,10 +139,10 @@ def test_resume_keeps_what_finished(place: Workplace) -> None:
     kept = place.run("run", "--no-history", "--resume")
     assert kept.returncode == 1
     assert "Keeping 3 of 3 cases that finished before" in kept.stdout
-    assert "Running" not in kept.stdout
+    assert "✓" not in kept.stdout and "✗" not in kept.stdout
     again = place.run("run", "--no-history", "--rerun-failed", "--session-name", "r")
     assert "Keeping 1 of 3 cases" in again.stdout
-    assert re.findall(r"^\tRunning (\w+)$", again.stdout, re.MULTILINE) == ["bad", "slow"]
+    assert re.findall(r"^✗  (\w+) ", again.stdout, re.MULTILINE) == ["bad", "slow"]
 
 
 def test_list_tells_how_sessions_ended(finished: tuple[Workplace, subprocess.CompletedProcess[str]]) -> None:
@@ -192,8 +216,8 @@ def test_show_prints_a_stored_session(finished: tuple[Workplace, subprocess.Comp
     for words in (["show"], ["show", "first"], ["show", f"{place.path}/results/first"]):
         done = place.run(*words)
         assert done.returncode == 0, done.stderr
-        table = ran.stdout.partition("\n\n")[2].partition("\n\n")[0]
-        assert table in done.stdout
+        for line in filter(re.compile("[✓✗]").match, ran.stdout.splitlines()):
+            assert f"{line}\n" in done.stdout
         assert "1 passed, 1 failed, 1 requirement failed of 3 cases\n" in done.stdout
     shown = json.loads(place.run("show", "first", "--json").stdout)
     assert shown == json.loads((place.path / "results/first/report.json").read_text())
@@ -221,7 +245,7 @@ def test_show_by_path(
     place, _ = finished
     done = Workplace(place.path / here).run("show", *words)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith(f"Results in {place.path}/results/first\n")
+    assert f"\nResults in {place.path}/results/first\nNext: paceline show " in done.stdout
     shown = json.loads(Workplace(place.path / here).run("show", *words, "--json").stdout)
     assert shown["session"] == "first"
 
@@ -256,9 +280,9 @@ def test_a_terminal_gets_the_live_view(place: Workplace) -> None:
     output = on_terminal(place, "run", "s.yaml", "--session-name", "t")
     assert "\x1b[?25l" in output, "the cursor is hidden while the view is drawn"
     bare = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", output)
-    assert "✅ good" in bare
-    assert "❌ bad" in bare
-    assert bare.rstrip().endswith(f"Results in {place.path}/results/t")
+    assert "✓  good" in bare
+    assert "✗  bad" in bare
+    assert f"Results in {place.path}/results/t\r\nNext: paceline show results/t bad" in bare
 
 
 def on_terminal(place: Workplace, *words: str) -> str:
@@ -295,7 +319,7 @@ def test_the_results_directory_can_be_chosen(place: Workplace) -> None:
     assert done.returncode == 0
     assert (place.path / "else where/d/report.md").is_file()
     assert "d  " in place.run("list", "--results-dir", "else where").stdout
-    assert Path(done.stdout.splitlines()[-1].removeprefix("Results in ")).samefile(
+    assert Path(done.stdout.splitlines()[-2].removeprefix("Results in ")).samefile(
         place.path / "else where/d"
     )
 

@@ -47,7 +47,7 @@ def add(here: Here, number: int, cases: Mapping[str, Any], **fields: Any) -> Non
         )
         for key, given in cases.items()
     ]
-    with open_store(here.path / "benchmark.db") as store:
+    with open_store(here.path / "results/benchmark.db") as store:
         store.add(session(number, **fields), ENVIRONMENT, records)
 
 
@@ -104,7 +104,7 @@ def test_a_case_that_passed_and_now_fails_is_told_and_fails(here: Here) -> None:
 def test_a_metric_of_its_own_that_a_case_no_longer_tells_is_gone(here: Here) -> None:
     for number, names in ((1, ("wall_s", "rows_per_s")), (2, ("wall_s",))):
         metrics = {name: measured(1.0, *values(1, 0.01, name, 5)) for name in names}
-        with open_store(here.path / "benchmark.db") as store:
+        with open_store(here.path / "results/benchmark.db") as store:
             store.add(session(number), ENVIRONMENT, [record(number=number, metrics=metrics)])
     done = here.run("compare", "night-1", "night-2")
     assert done.returncode == 1 and "missing in night-2: sort rows_per_s" in done.stdout
@@ -114,13 +114,13 @@ def test_a_metric_of_its_own_that_a_case_no_longer_tells_is_gone(here: Here) -> 
 def test_another_version_of_a_case_is_said_and_does_not_fail(here: Here) -> None:
     steady = values(1, 0.01, 1, 5)
     add(here, 1, {"sort": steady, "join": steady})
-    with open_store(here.path / "benchmark.db") as store:
+    with open_store(here.path / "results/benchmark.db") as store:
         store.add(session(2), ENVIRONMENT, [])
     from dataclasses import replace
 
     told = [record(key, number=2, metrics={"wall_s": measured(1.0, *steady)}) for key in ("sort", "join")]
     told[0] = replace(told[0], case=replace(told[0].case, version="2"))
-    with open_store(here.path / "benchmark.db") as store:
+    with open_store(here.path / "results/benchmark.db") as store:
         store.add(session(2), ENVIRONMENT, told)
     done = here.run("compare", "night-1", "night-2")
     assert done.returncode == 0 and "sort (is now version 2" in done.stdout, done.stdout
@@ -162,8 +162,8 @@ def test_without_names_the_newest_session_is_held_against_the_one_before(here: H
     add(here, 3, {"of another suite": steady})
     add(here, 4, {"sort": [1.5 * one for one in steady]})
     done = here.run("compare")
-    assert done.returncode == 1 and done.stdout.startswith("A: session night-2\nB: session night-4\n")
-    assert here.run("compare", "night-1", "last").stdout.splitlines()[1] == "B: session night-4"
+    assert done.returncode == 1 and "\nA  session night-2\nB  session night-4\n" in done.stdout
+    assert here.run("compare", "night-1", "last").stdout.splitlines()[2] == "B  session night-4"
     done = here.run("compare", "night-1")
     assert done.returncode == 2 and "give A and B, or neither" in done.stderr
 
@@ -173,4 +173,4 @@ def test_without_names_sessions_on_disk_are_compared_too(here: Here) -> None:
         run_session(here, name, "--no-history")
     done = here.run("compare", "--metric", "work_s")
     assert done.returncode == 0, done.stderr
-    assert [line.rpartition("/")[2] for line in done.stdout.splitlines()[:2]] == ["one", "two"]
+    assert done.stdout.splitlines()[1:3] == ["A  session one", "B  session two"]

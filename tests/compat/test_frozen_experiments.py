@@ -98,12 +98,15 @@ def test_a_bisection_is_gone_on_with(bisect: Workplace) -> None:
         "subject",
     )
     old = {name: value for name, value in BISECT["json"].items() if name in same}
-    assert code == BISECT["code"] and found.keys() == timeless(BISECT["json"]).keys()
+    assert code == BISECT["code"] and timeless(BISECT["json"]).keys() <= found.keys()
     assert len(old) >= 8 and difference(old, {name: found[name] for name in old}) == ""
     assert journal(out)[: len(lines)] == lines and len(journal(out)) == found["runs"] + 1
     after = trials(out)
     assert {name: after[name] for name in before} == before
-    assert bisect.ran()[: len(ran)] == ran and len(after) == found["runs"]
+    assert (
+        bisect.ran()[: len(ran)] == ran
+        and len([name for name in after if not name.startswith("explained-")]) == found["runs"]
+    )
     again = bisect.ran()
     assert result(bisect, BISECT["words"]) == (code, found) and bisect.ran() == again
 

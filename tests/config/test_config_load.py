@@ -75,7 +75,7 @@ def test_all_mistakes_of_all_files_at_once(files: ConfigFiles) -> None:
     assert problems == [
         "a.yaml:1: unknown key 'results_dri'; did you mean 'results_dir'?",
         "a.yaml:5: entries[0].timeout_s: expected a number of seconds greater than 0, got '5'",
-        "a.yaml:6: entries[1]: give a 'script' or a 'command' to run",
+        "a.yaml:6: entries[1]: give a 'script' or a 'command' to run, or 'pytest' or 'asv'",
         "a.yaml:7: entries[1]: unknown key 'requirments'; did you mean 'requirements'?",
         "b.yaml:4: entries[2].repeat: expected a whole number, 1 or more, got 0",
         "b.yaml:5: entries[2].ray: unknown key 'num_cpu'; did you mean 'num_cpus'?",

@@ -64,7 +64,7 @@ def test_keys_that_do_not_go_together(files: ConfigFiles, text: str, expected: s
 def test_a_program_is_needed(files: ConfigFiles) -> None:
     text = "entries: [{name: a}, {name: b, script: ' '}]\ndata_setups:\n  - {name: c}\n"
     assert files.problems(text) == [
-        "a.yaml:1: entries[0]: give a 'script' or a 'command' to run",
+        "a.yaml:1: entries[0]: give a 'script' or a 'command' to run, or 'pytest' or 'asv'",
         "a.yaml:1: entries[1].script: must not be empty",
         "a.yaml:3: data_setups[0]: give a 'script' or a 'command' to run",
     ]

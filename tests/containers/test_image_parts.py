@@ -125,7 +125,7 @@ def test_a_dashboard_is_well_when_it_answers(serving: tuple[subprocess.Popen[str
 
 def test_a_run_is_well_behind_an_init_and_other_programs_are_not_ours(place: Workplace) -> None:
     place.write("suite.yaml", "entries:\n  - name: wait\n    command: [sleep, '600']\n")
-    words = place.command("run", "suite.yaml", "--no-history")
+    words = place.command("run", "suite.yaml", "--no-history", "--log", "plain")
     # A shell that waits for its child stands for the engine's init.
     init = subprocess.Popen(
         ["bash", "-c", '"$@" & trap "kill $!" TERM; wait $!; wait', "init", *words],

@@ -3,15 +3,14 @@
 import copy
 import json
 import random
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from paceline.curate import BadRecord, PipelineError, Task
 from paceline.curate.alm import ALMDataBuilderStage, ALMDataOverlapStage
-from paceline.curate.alm.ordered_scan import find_slots
-from paceline.curate.alm.recording import Recording
-from paceline.curate.alm.segments import read_segments
 
 Entry = dict[str, Any]
 
@@ -206,17 +205,24 @@ def make_strange(chance: random.Random, segment: Entry) -> None:
         segment["metrics"]["bandwidth"] = 7999
     elif what == 4:
         del segment[chance.choice(["metrics", "speaker"])]
+    elif what == 5:
+        segment["speaker"] = chance.choice([0, 7, 7.5, True])
+    elif what == 6:
+        segment["end"] = segment["start"] - chance.choice([1, 0.5, 4])
 
 
 def random_entry(chance: random.Random) -> Entry:
     voices, strange, now = chance.choice([1, 2, 3, 5, 7, 9]), chance.random() < 0.5, 0.0
-    whole = chance.choice([0, 0, 0, 0, 0, 0, 0.1, 1])
+    whole = chance.choice([0, 0, 0, 0, 0, 0.1, 0.5, 1])
     segments: list[Entry] = []
     for _ in range(chance.choice([0, 1, 2, 5, 12, 30, 60])):
         segments.append(random_segment(chance, now, voices, strange, whole))
         now = segments[-1]["end" if chance.random() < 0.95 else "start"]
-    if chance.random() < 0.15:
+    if chance.random() < 0.1:
         chance.shuffle(segments)
+    if chance.random() < 0.2 and len(segments) > 3:
+        at = chance.randrange(len(segments) - 2)
+        segments[at], segments[at + 2] = segments[at + 2], segments[at]
     if chance.random() < 0.2:
         segments = [segment for segment in segments for _ in range(chance.choice([1, 1, 2]))]
     rate = chance.choice([16000, 16000, 22050, 48000, 15999])
@@ -232,8 +238,8 @@ def random_rules(chance: random.Random) -> tuple[dict[str, Any], dict[str, Any]]
         "tolerance": chance.choice([0.1, 0.1, 0.3, 0.0, 0.5]),
         "min_sample_rate": 16000,
         "min_bandwidth": 8000,
-        "min_speakers": chance.choice([1, 2, 2, 3]),
-        "max_speakers": chance.choice([2, 5, 5, 7]),
+        "min_speakers": chance.choice([0, 1, 2, 2, 3, 6]),
+        "max_speakers": chance.choice([0, 2, 5, 5, 5, 7]),
         "truncation": chance.random() < 0.8,
         "drop_fields": chance.choice(["words"] * 6 + ["", "text", "words,text"]),
         "drop_fields_top_level": chance.choice(["words,segments"] * 5 + ["segments"]),
@@ -272,13 +278,13 @@ def test_random_manifests_equal_the_reference_in_every_field(seed: int) -> None:
 def test_the_random_manifests_reach_every_rule() -> None:
     chance, seen = random.Random(0), dict.fromkeys(("bw", "sr", "spk", "win", "no_spkr", "next_seg_bm"), 0)
     windows = truncations = duplicates = 0
-    ordered = [0, 0]
+    shapes: Counter[str] = Counter()
     for _ in range(2000):
         build_rules, filter_rules = random_rules(chance)
         stage, entry = ALMDataBuilderStage(**build_rules), random_entry(chance)
         built = stage.process(Task(data=entry))
         if built.data["windows"]:
-            ordered[is_ordered(stage, entry)] += 1
+            shapes.update(shapes_of(entry["segments"], build_rules["max_speakers"]))
         found = ALMDataOverlapStage(**filter_rules).process(built).data
         for cause in seen:
             seen[cause] += found["stats"][f"lost_{cause}"]
@@ -286,12 +292,19 @@ def test_the_random_manifests_reach_every_rule() -> None:
         truncations += found["truncation_events"]
         duplicates += len(found["filtered_windows"]) > len(found["filtered"])
     assert min(seen.values()) > 50 and windows > 2000 and truncations > 500 and duplicates > 10
-    assert min(ordered) > 100
+    assert len(shapes) == 6 and min(shapes.values()) > 30, shapes
 
 
-def is_ordered(stage: ALMDataBuilderStage, entry: Entry) -> bool:
-    segments = entry["segments"]
-    return find_slots(Recording(stage.rules, segments, read_segments(segments), {})) is not None
+def shapes_of(segments: list[Entry], most: int) -> Iterator[str]:
+    starts = [segment["start"] for segment in segments]
+    kinds = {type(segment["end"] - segment["start"]) for segment in segments}
+    yield "in order" if starts == sorted(starts) else "out of order"
+    if kinds != {float}:
+        yield "whole" if kinds == {int} else "mixed"
+    if any(segment["end"] < segment["start"] for segment in segments):
+        yield "ends early"
+    if len({segment.get("speaker") for segment in segments}) > most:
+        yield "many voices"
 
 
 def seg(start: float, end: float, speaker: str = "a", **more: Any) -> Entry:

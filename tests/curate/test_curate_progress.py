@@ -15,6 +15,7 @@ import pytest
 from paceline.curate import LocalExecutor, Pipeline, PipelineError, Stage, Task
 from paceline.curate.alm import ALMManifestReader
 from paceline.curate.progress import Progress, extent_of, make_progress
+from paceline.curate.stage import ReaderStage, SplitStage
 from paceline.curate.task import Outcome, Reject, StagePerf
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -31,9 +32,7 @@ class Clock:
         return self.now
 
 
-class Lister(Stage):
-    splits = True
-
+class Lister(SplitStage):
     def __init__(self, size_bytes: int | None) -> None:
         self.size_bytes = size_bytes
 
@@ -41,7 +40,7 @@ class Lister(Stage):
         return self.size_bytes
 
 
-class Reader(Stage):
+class Reader(ReaderStage):
     name = "reader"
     counts = "entries"
 

@@ -1,16 +1,13 @@
 """A browser for all tests of the dashboard, and a site on disk."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect, sync_playwright
 
-from dashboard_browser import FLAGS, PATIENCE_MS, Watched, watch
+from dashboard_browser import CHROMIUM, FLAGS, PATIENCE_MS, Watched, watch
 from dashboard_site import build_site, make_history
-
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 @pytest.fixture(autouse=True)

@@ -1,22 +1,27 @@
 """The static site: all numbers are in it, a second build writes only what changed, nothing else is touched."""
 
 import math
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dashboard_site import NIGHTS, add_night, build_site, case_parts, data, make_history, numbers, values_of
+from findings_nights import add_nights, noisy
+from paceline.cli import cli
 from paceline.dashboard.build import LONGEST_TAIL
 from paceline.dashboard.encoding import data_file, file_id, pack_floats
 from paceline.errors import PacelineError
+from paceline.findings.detection import detect
 from paceline.history import open_store
-from paceline.model import Record
+from paceline.model import Record, Status
 from postgres_server import server
-from stored_records import ENVIRONMENT, record, records, session
+from stored_records import ENVIRONMENT, record, records, series_of, session
 from workplace import Workplace
 
 
@@ -33,7 +38,7 @@ def test_the_site_has_every_value_exactly(history: Path, tmp_path: Path) -> None
     build_site(history, tmp_path / "site")
     with open_store(history) as store:
         for key in store.cases():
-            (series,) = {tuple(one.values for one in store.series(key, "wall_s", all_epochs=True))}
+            (series,) = {tuple(tuple(one.values) for one in series_of(store, key, "wall_s", all_epochs=True))}
             expected = [value for values in series for value in values]
             assert sorted(values_of(tmp_path / "site", key, "wall_s")) == sorted(expected)
 
@@ -41,13 +46,65 @@ def test_the_site_has_every_value_exactly(history: Path, tmp_path: Path) -> None
 def test_the_overview_tells_what_changed_and_what_broke(history: Path, tmp_path: Path) -> None:
     build_site(history, tmp_path / "site", title="Ours")
     overview = data(tmp_path / "site", "overview")
-    worse = [(one["case"], one["metric"]) for one in overview["findings"] if one["verdict"] == "worse"]
-    assert worse == [("slow[n=1]", "wall_s")]
-    assert overview["findings"][0]["spark"]["values"]
-    assert [(one["case"], one["runs"]) for one in overview["broken"]] == [("breaks", 2)]
+    (worse,) = [one for one in overview["incidents"] if one["kind"] == "worse"]
+    assert (worse["case"], worse["metric"], worse["verdict"]) == ("slow[n=1]", "wall_s", "worse")
+    before, after = worse["values"][: worse["at"]], worse["values"][worse["at"] :]
+    assert max(before) < min(after)  # the curve shows what the verdict says
+    assert overview["totals"]["open"] == 1 and overview["totals"]["broken"] == 1
+    (group,) = overview["broken"]
+    assert (group["reason"], [(one["case"], one["runs"]) for one in group["cases"]]) == (
+        "exit code 3",
+        [("breaks", 2)],
+    )
     assert overview["title"] == "Ours" and overview["counts"]["sessions"] == NIGHTS
     assert overview["unsearched"] == 0
     assert {row["case"] for row in overview["last"]["rows"]} >= {"breaks", "steady"}
+    (row,) = [row for row in overview["last"]["rows"] if row["case"] == "slow[n=1]"]
+    assert row["spark"][-1] == float(f"{row['value']:.5g}") and len(row["spark"]) == 40
+    page = data(tmp_path / "site", f"incident/{file_id(worse['id'])}")
+    assert [one["id"] for one in page["findings"]] == [worse["finding"]]
+    assert "1 open" in (tmp_path / "site/badges/regressions.svg").read_text()
+    feed = (tmp_path / "site/feed.xml").read_text()
+    assert "Ours: 1 open regression" in feed and f"#/incident/{worse['id']}" in feed
+
+
+def test_all_totals_are_those_of_the_command(tmp_path: Path) -> None:
+    """Lists are cut, numbers never: the tile, the badge, the feed and the command line count alike."""
+    path = tmp_path / "benchmark.db"
+    steps = {f"case-{at:02}": noisy(60, (4 * at + 4, 1.1 + 0.05 * at), seed=at) for at in range(13)}
+    with open_store(path) as store:
+        add_nights(store, steps)
+        detect(store)
+    build_site(path, tmp_path / "site", title="Many")
+    printed = CliRunner().invoke(cli, ["regressions", "--db", str(path)]).stdout
+    overview = data(tmp_path / "site", "overview")
+    total = overview["totals"]["open"]
+    assert total > 10 and len(re.findall("^i[0-9a-f]{8} ", printed, re.MULTILINE)) == 10  # ten are printed
+    assert f"{total} open regressions in {overview['totals']['open_findings']} series" in printed
+    assert f">{total} open<" in (tmp_path / "site/badges/regressions.svg").read_text()
+    assert f"Many: {total} open regressions" in (tmp_path / "site/feed.xml").read_text()
+    assert [one["id"] for one in overview["incidents"]][:10] == [
+        line.split()[0] for line in printed.splitlines() if re.match("i[0-9a-f]{8} ", line)
+    ]
+
+
+def test_overlapping_sessions_leave_a_case_broken_once(tmp_path: Path) -> None:
+    """Of two jobs at once, the one that began later fails, and the other's pass is recorded after that."""
+    with open_store(tmp_path / "benchmark.db") as store:
+        for number, status, started in (
+            (1, Status.PASSED, "2026-01-02T09:00:00.000Z"),
+            (2, Status.FAILED, "2026-01-02T08:00:00.000Z"),
+        ):
+            one = record("sort", number=number, status=status, started_at=started)
+            store.add(session(number), ENVIRONMENT, [one])
+    build_site(tmp_path / "benchmark.db", tmp_path / "site")
+    (group,) = data(tmp_path / "site", "overview")["broken"]
+    (case,) = group["cases"]
+    assert (case["first_bad"]["name"], case["last_good"]["name"], case["strip"]) == (
+        "night-2",
+        "night-1",
+        "pf",
+    )
 
 
 def test_a_second_build_changes_nothing_but_the_overviews_time(history: Path, tmp_path: Path) -> None:

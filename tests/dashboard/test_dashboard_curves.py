@@ -60,7 +60,7 @@ def test_curves_have_a_table_behind_them(watched: Watched, tmp_path: Path) -> No
     expect(figures).to_have_count(
         7
     )  # memory, cores, processes; use, memory, temperature and power of the GPUs
-    expect(figures.locator("canvas").last).to_be_visible()
+    expect(figures.locator(".drawing").last).to_be_visible()
     page.locator("summary", has_text="Table of memory and CPU").click()
     table = page.get_by_role("table", name="Memory and CPU over time")
     expect(table.locator("tbody tr")).to_have_count(3)

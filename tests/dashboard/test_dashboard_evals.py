@@ -2,6 +2,8 @@
 
 import csv
 import json
+import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -19,7 +21,8 @@ from paceline.evals import (
     ExecutionResults,
     StreamingConfig,
 )
-from paceline.evals.comparison import sample_scores
+from paceline.evals.quality import quality
+from paceline.evals.samples import read_samples
 from paceline.history import open_store
 from paceline.history.session_files import read_session
 from paceline.record.codec import dump, load
@@ -89,8 +92,11 @@ def test_every_score_is_in_the_site(evals: Evals) -> None:
             for one in page["stubs"]
             if (one["model"], one["attention"]) == (result.stub.model_name, result.stub.sparse_config_name)
         )
-        scores = sample_scores(result, stub["metric"])
+        scores = read_samples(result, stub["metric"]).scores
         assert unpacked(stub["scores"]) == [scores[name] for name in task["samples"]]
+    points, _ = quality(evals.results.individual_results)
+    assert page["points"] == [asdict(point) for point in points] and page["refused"] == []
+    assert {stub["rows"] for stub in page["stubs"]} == {"toy"} and task["name"] == "mock_benchmark"
     (session,) = data(evals.site, "overview")["sessions"]
     assert session["attentions"] == ["dense", "streaming"]
 
@@ -148,6 +154,9 @@ def test_a_pair_opens_to_its_samples_and_its_address_shows_them_again(watched: W
 def test_quality_stands_against_density_and_time(watched: Watched, evals: Evals) -> None:
     page = watched.open(evals.compare("&view=quality"))
     expect(page.locator(".scatter .dot")).to_have_count(4)
+    expect(page.locator(".scatter .interval")).to_have_count(4)
+    expect(page.locator("main")).to_contain_text("Toy rows: they say nothing about a model.")
+    expect(page.locator("main")).to_contain_text("not tried by their authors on GPUs")
     page.locator("summary", has_text="Table of the points").click()
     expect(page.get_by_role("table", name="quality against density")).to_contain_text("streaming")
     page.get_by_role("combobox", name="Quality against").select_option("time")
@@ -160,7 +169,7 @@ def test_quality_stands_against_density_and_time(watched: Watched, evals: Evals)
 def test_a_session_of_evals_leads_to_its_attentions(watched: Watched, evals: Evals) -> None:
     page = watched.open(f"{evals.site.as_uri()}/index.html#/session/{evals.session.session.id}")
     page.get_by_role("link", name="Compare its attentions").click()
-    expect(page.get_by_label("Baseline").locator("option:checked")).to_contain_text("attention dense")
+    expect(page.get_by_role("combobox", name="Baseline")).to_have_value(re.compile("^attention dense"))
     expect(page.locator(".tile", has_text="samples asked under both")).to_be_visible()
 
 

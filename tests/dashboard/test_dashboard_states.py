@@ -1,5 +1,6 @@
 """A link shows the same again: how tables are sorted, what is chosen and opened, which point is held."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -43,7 +44,7 @@ def test_how_a_table_is_sorted_has_an_address(watched: Watched, site: str) -> No
 
 
 def test_tables_of_one_page_are_sorted_apart(watched: Watched, site: str) -> None:
-    page = watched.open(site)
+    page = watched.open(f"{site}#/?last=1&health=1")
     table = page.get_by_role("table", name="The cases of the last session")
     table.get_by_role("button", name="Value").click()
     expect(table.get_by_role("columnheader", name="Value")).to_have_attribute("aria-sort", "descending")
@@ -70,7 +71,7 @@ def test_what_is_chosen_and_opened_elsewhere_has_an_address(watched: Watched, si
 
 
 def drag(page: Page, share_from: float, share_to: float) -> None:
-    box = page.locator(".u-over").bounding_box()
+    box = page.locator(".chart .area").bounding_box()
     assert box
     page.mouse.move(box["x"] + box["width"] * share_from, box["y"] + 100)
     page.mouse.down()
@@ -78,26 +79,52 @@ def drag(page: Page, share_from: float, share_to: float) -> None:
     page.mouse.up()
 
 
-STRETCH = """([middle, width]) => {
+STRETCH = """([first, last]) => {
     const said = new URLSearchParams(location.hash.split('?')[1]);
-    const [from, to] = [Number(said.get('from')), Number(said.get('to'))];
-    return Math.abs((from + to) / 2 - middle) < 0.5 && Math.abs(to - from - width) < 0.4;
+    const night = (name) => {
+        const date = new Date(`${said.get(name)}Z`);
+        return date.getUTCMonth() * 28 + date.getUTCDate() - 1;
+    };
+    return Math.abs(night('from') - first) <= 1 && Math.abs(night('to') - last) <= 1;
 }"""
+"""Whether the address has the stretch from one night to another: sessions are 28 a month."""
 
 
-def wait_for_stretch(page: Page, middle: float, width: float) -> None:
+def wait_for_stretch(page: Page, first: int, last: int) -> None:
     """Until the address has this stretch of the axis: it follows when the hand rests, and a slow hand rests often."""
-    page.wait_for_function(STRETCH, arg=[middle, width])
+    page.wait_for_function(STRETCH, arg=[first, last])
 
 
 def test_what_a_drag_does_has_an_address(watched: Watched, site: str) -> None:
-    page = watched.open(f"{site}#/case/{SLOW}")
+    page = watched.open(f"{site}#/case/{SLOW}?from=2026-01-01T00:00:00&to=2026-01-20T00:00:00")
     page.get_by_role("button", name="Drag pans").click()
     again = watched.open(page.url)
     expect(again.get_by_role("button", name="Drag pans")).to_have_attribute("aria-pressed", "true")
     drag(again, 0.7, 0.2)
-    wait_for_stretch(again, NIGHTS - 0.5, NIGHTS)  # panned, and not zoomed
-    expect(again.get_by_role("button", name="Show all")).to_be_enabled()
+    wait_for_stretch(again, 10, 29)  # panned, and not zoomed
+    again.go_back()
+    wait_for_stretch(again, 0, 19)  # undone
+    again.get_by_role("button", name="Show all").click()
+    expect(again.get_by_role("button", name="Show all")).to_be_disabled()
+    drag(again, 0.7, 0.2)  # there is no more to pan to
+    expect(again.get_by_role("button", name="Show all")).to_be_disabled()
+
+
+def test_a_view_stays_where_it_is_when_older_records_are_added(watched: Watched, tmp_path: Path) -> None:
+    with open_store(tmp_path / "benchmark.db") as store:
+        for night in range(10, 30):
+            store.add(session(night), ENVIRONMENT, [record("sort", 1.0 + night, number=night)])
+    build_site(tmp_path / "benchmark.db", tmp_path / "out")
+    address = (
+        f"{(tmp_path / 'out').as_uri()}/index.html#/case/sort?from=2026-01-15T00:00:00&to=2026-01-20T00:00:00"
+    )
+    rows = watched.open(f"{address}&table=1").locator("tbody").inner_text()
+    assert "night-14" in rows and "night-13" not in rows and rows.count("night-") == 6
+    with open_store(tmp_path / "benchmark.db") as store:
+        for night in range(10):
+            store.add(session(night), ENVIRONMENT, [record("sort", 1.0 + night, number=night)])
+    build_site(tmp_path / "benchmark.db", tmp_path / "out")
+    assert watched.open(f"{address}&table=1").locator("tbody").inner_text() == rows
 
 
 def make_logs(directory: Path) -> str:
@@ -124,7 +151,7 @@ def expect_log(page: Page, night: int) -> None:
 def test_a_point_that_is_held_leads_to_its_log(watched: Watched, tmp_path: Path) -> None:
     site = make_logs(tmp_path)
     page = watched.open(f"{site}#/case/sort")
-    box = page.locator(".u-over").bounding_box()
+    box = page.locator(".chart .area").bounding_box()
     assert box
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 60)
     tip = page.locator(".tip")
@@ -171,7 +198,7 @@ def touching(browser: Browser) -> Iterator[Watched]:
 def test_two_fingers_zoom_and_one_holds_a_point(browser: Browser, site: str) -> None:
     with touching(browser) as found:
         page = found.open(f"{site}#/case/{SLOW}")
-        box = page.locator(".u-over").bounding_box()
+        box = page.locator(".chart .area").bounding_box()
         assert box
         fingers = page.context.new_cdp_session(page)
         middle, y = box["x"] + box["width"] / 2, box["y"] + 80
@@ -185,8 +212,8 @@ def test_two_fingers_zoom_and_one_holds_a_point(browser: Browser, site: str) -> 
         for reach in (35, 45, 60):
             put("touchMove", -reach, reach)
         put("touchEnd")
-        wait_for_stretch(page, NIGHTS / 2 - 0.5, NIGHTS / 2)
+        wait_for_stretch(page, NIGHTS // 4, NIGHTS * 3 // 4 - 1)
         assert "a" not in choices(page)  # two fingers hold no point
         page.touchscreen.tap(middle + box["width"] / NIGHTS, y)  # half the points are in sight now
         held = page.get_by_role("group", name="Point held")
-        expect(held).to_contain_text(f"night-{NIGHTS // 2}")
+        expect(held).to_contain_text(re.compile(f"night-({NIGHTS // 2}|{NIGHTS // 2 + 1})"))

@@ -69,7 +69,7 @@ def metrics_of(database: Path) -> dict[str, dict[str, float]]:
     """Every test's metrics, by its key without the path."""
     metrics: dict[str, dict[str, float]] = {}
     with open_store(database, create=False) as store:
-        for series in store.iter_series():
+        for series in store.iter_columns():
             [point] = series.points
             metrics.setdefault(series.case_key.rpartition("::")[2], {})[series.metric] = point.value
     return metrics

@@ -21,7 +21,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 def remember(here: Here, nights: int, noise: float, samples: int = 5, **fields: Any) -> None:
     chance = random.Random(6)
-    with open_store(here.path / "benchmark.db") as store:
+    with open_store(here.path / "results/benchmark.db") as store:
         for number in range(1, nights + 1):
             times = [chance.lognormvariate(0, noise) for _ in range(samples)]
             metrics = {
@@ -112,7 +112,7 @@ def test_a_case_that_is_judged_by_its_time_is_really_delayed(here: Here) -> None
 def test_nothing_to_check_is_an_error(here: Here) -> None:
     done = here.run("doctor", "--gate")
     assert done.returncode == 2 and "'last' is no session" in done.stderr
-    with open_store(here.path / "benchmark.db") as store:
+    with open_store(here.path / "results/benchmark.db") as store:
         store.add(session(1), ENVIRONMENT, [record(metrics={})])
     done = here.run("doctor", "--gate")
     assert done.returncode == 2 and "nothing was checked: session night-1 has no passed case" in done.stderr

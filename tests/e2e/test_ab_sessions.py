@@ -5,7 +5,6 @@ import os
 import signal
 import sqlite3
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -90,6 +89,10 @@ def test_says_what_differs_and_what_does_not(ab_place: Workplace) -> None:
     record = json.loads((out / "trials" / "new-0001" / "work" / "record.json").read_text())
     assert record["details"]["arm"] == "new"
     assert record["details"]["block"] == 0
+    # Each block has a hash seed of its own, the same for all its arms.
+    records = [json.loads(path.read_text()) for path in out.glob("trials/*/work/record.json")]
+    seeds = {(one["details"]["block"], one["details"]["hash_seed"]) for one in records}
+    assert len(seeds) == len({seed for _, seed in seeds}) == 4
 
 
 def test_killed_it_goes_on_and_neither_loses_nor_repeats_a_run(ab_place: Workplace) -> None:
@@ -298,68 +301,6 @@ def test_mistakes_end_with_2(ab_place: Workplace) -> None:
     done = ab_place.run("ab", "ab.yaml")
     assert done.returncode == 2
     assert "no selected entry has a parameter 'size'" in done.stderr
-
-
-def test_a_folder_of_conda_files(ab_place: Workplace) -> None:
-    wheel = make_wheel(ab_place.path, "tinypkg", "1.0", "COST = 1\n")
-    stand_in = make_wheel(ab_place.path, "pytest", "9.0", PYTEST_STAND_IN)
-    ab_place.write("tests/test_work.py", "def test_work(): pass\n")
-    for name in ("baseline", "other"):
-        packages = f"{{pip: ['{wheel}', '{stand_in}']}}"
-        ab_place.write(f"folder/AB_{name}.conda.yaml", f"dependencies: [python, nodejs, {packages}]\n")
-    ab_place.write("folder/config.yaml", "repeat: 4\ntargets: [tests/test_work.py]\n")
-    done = ab_place.run("ab", "folder", "--json", PACELINE_CACHE=str(ab_place.path / "cache"))
-    result = json.loads(done.stdout)
-    assert result["runs"] == 8, done.stderr
-    notes = result["notes"]
-    assert [note.partition(":")[0] for note in notes] == ["AB_baseline.conda.yaml", "AB_other.conda.yaml"]
-    assert all("conda is not installed here" in note and "without nodejs" in note for note in notes)
-    metrics = {one["metric"] for one in result["comparisons"]}
-    assert "test_work.duration_s" in metrics
-
-
-def test_conda_makes_the_environments_where_it_is_installed(ab_place: Workplace) -> None:
-    conda = ab_place.write("bin/conda", f"#!{sys.executable}\n{CONDA_STAND_IN}")
-    conda.chmod(0o755)
-    stand_in = make_wheel(ab_place.path, "pytest", "9.0", PYTEST_STAND_IN)
-    ab_place.write("tests/test_work.py", "def test_work(): pass\n")
-    ab_place.write("folder/AB_baseline.conda.yaml", "dependencies: [python, nodejs]\n")
-    ab_place.write(
-        "folder/config.yaml", "repeat: 1\ntest_null_hypothesis: true\ntargets: [tests/test_work.py]\n"
-    )
-    path = f"{conda.parent}{os.pathsep}{os.environ['PATH']}"
-    cache = str(ab_place.path / "cache")
-    done = ab_place.run("ab", "folder", "--json", PACELINE_CACHE=cache, PATH=path, STAND_IN=str(stand_in))
-    result = json.loads(done.stdout)
-    assert result["notes"] == []
-    assert result["missing"] == []
-    assert result["runs"] == 2
-    assert any("pytest==9.0" in package for package in result["arms"]["baseline"]["installed"])
-
-
-CONDA_STAND_IN = """
-import os, subprocess, sys, venv
-assert sys.argv[1:4] == ["env", "create", "--prefix"], sys.argv
-prefix = sys.argv[4]
-venv.create(prefix, with_pip=False)
-packages = subprocess.check_output([prefix + "/bin/python", "-c", "import site; print(site.getsitepackages()[0])"])
-import zipfile
-zipfile.ZipFile(os.environ["STAND_IN"]).extractall(packages.decode().strip())
-pip = os.path.join(packages.decode().strip(), "pip")
-os.mkdir(pip)
-open(pip + "/__main__.py", "w").close()
-"""
-
-PYTEST_STAND_IN = '''
-"""Stands for pytest in an environment that is built without a network."""
-import types
-
-def main(args, plugins=()):
-    report = types.SimpleNamespace(when="call", passed=True, nodeid="tests/test_work.py::test_work", duration=0.5)
-    for plugin in plugins:
-        plugin.pytest_runtest_logreport(report)
-    return 0
-'''
 
 
 def test_a_case_that_an_arm_lacks_fails_unless_that_is_allowed(ab_place: Workplace) -> None:

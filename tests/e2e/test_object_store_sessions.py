@@ -103,7 +103,7 @@ def test_a_session_is_listed_shown_and_gone_on_with_from_there(suite: Workplace,
         ["s", "--results-dir", "s3://bench/nightly/"],
     ):
         shown = look("show", *words)
-        assert "2 passed, 1 failed of 3 cases\nResults in s3://bench/nightly/s\n" in shown
+        assert "2 passed, 1 failed of 3 cases\n" in shown and "Results in s3://bench/nightly/s\n" in shown
     assert json.loads(look("show", "s3://bench/nightly/s", "--json")) == stored_json("report.json")
     assert not (suite.path / "work").exists()  # Looking at sessions leaves nothing behind.
 

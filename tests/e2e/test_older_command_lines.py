@@ -78,7 +78,8 @@ def test_matrix_with_dataset_paths_and_no_sink(place: Workplace) -> None:
         ),
     )
     done = place.run(
-        "run", "--matrix", matrix, "--datasets", datasets, "--sink", "none", "--session-name", "dedup_removal"
+        *("run", "--matrix", matrix, "--datasets", datasets, "--sink", "none"),
+        *("--session-name", "dedup_removal", "--log", "plain"),
     )
     assert done.returncode == 0, done.stdout + done.stderr
     record = place.record("dedup_removal", "removal_curator_dedup_id_xenna")
@@ -186,8 +187,8 @@ entries:
 def test_the_time_in_a_session_name_is_utc(place: Workplace) -> None:
     place.write("suite.yaml", "entries:\n  - {name: a, command: ['true']}\n")
     before = datetime.now(UTC).replace(microsecond=0)
-    assert place.run("run", "suite.yaml", TZ="Pacific/Kiritimati").returncode == 0
-    (name,) = (path.name for path in (place.path / "results").iterdir())
+    assert place.run("run", "--matrix", "suite.yaml", TZ="Pacific/Kiritimati").returncode == 0
+    (name,) = (path.name for path in (place.path / "results").iterdir() if path.is_dir())
     named = datetime.strptime(name, "nightly-run-%Y%m%d-%H%M%S").replace(tzinfo=UTC)
     assert before <= named <= datetime.now(UTC)
 
@@ -250,7 +251,7 @@ def test_what_a_session_printed_is_kept_beside_its_records(place: Workplace) -> 
         '  - {name: a, command: [sh, -c, \'exit 3\', "${MY_TOKEN}", "x\\e[31my"]}\n'
         "  - {name: logs, command: ['true']}\n",
     )
-    words = ("run", "suite.yaml", "--session-name", "s", "--no-history")
+    words = ("run", "suite.yaml", "--session-name", "s", "--no-history", "--log", "plain")
     done = place.run(*words, MY_TOKEN="planted-7f1a")
     assert done.returncode == 1, done.stderr
     log = place.path / "results/s/logs/console.log"

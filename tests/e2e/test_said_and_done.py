@@ -1,6 +1,7 @@
 """What a configuration says is done, or it is said that it is not: with the real command line."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -14,15 +15,17 @@ TRUE = "entries: [{name: a, command: 'true'}]\n"
 def test_the_session_name_of_the_configuration_is_used_and_the_option_wins(place: Workplace) -> None:
     place.write("suite.yaml", f"session_name: night\n{TRUE}")
     assert place.run("run", "suite.yaml", "--no-history").returncode == 0
-    assert place.record("night", "a")["status"] == "passed"
+    (night,) = (path.name for path in (place.path / "results").glob("night-2*"))
+    assert place.record(night, "a")["status"] == "passed"
     assert place.run("run", "suite.yaml", "--no-history", "--session-name", "day").returncode == 0
     assert place.record("day", "a")["status"] == "passed"
-    again = place.run("run", "suite.yaml", "--no-history")
-    assert (again.returncode, "session night exists already" in again.stderr) == (2, True)
+    again = place.run("run", "suite.yaml", "--no-history", "--session-name", "day")
+    assert (again.returncode, "session day exists already" in again.stderr) == (2, True)
     resumed = place.run("run", "suite.yaml", "--no-history", "--resume")
-    assert resumed.returncode == 0 and "night" in resumed.stdout
+    assert resumed.returncode == 0 and "day" in resumed.stdout
+    place.write("suite.yaml", f"session_name: 'at-{{time}}-utc'\n{TRUE}")
     planned = place.run("plan", "suite.yaml", "--json")
-    assert json.loads(planned.stdout)["session"] == "night"
+    assert re.fullmatch(r"at-\d{8}-\d{6}-utc", json.loads(planned.stdout)["session"])
 
 
 def test_a_name_that_is_none_is_an_error_at_its_line(place: Workplace) -> None:

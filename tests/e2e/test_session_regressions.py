@@ -38,7 +38,7 @@ def run(here: Here, name: str, value: float, *words: str) -> tuple[int, str, dic
 
 def remember_nights(here: Here, values: list[float], searched: int = 0) -> None:
     """Nights before the session `first`, on its machine, of its case; so many of them were searched for changes."""
-    with open_store(here.path / "benchmark.db") as store:
+    with open_store(here.path / "results/benchmark.db") as store:
         (environment,) = store.environments("first")
         case = store.records("first")[0].case
         for number, value in enumerate(values, start=1):

@@ -41,6 +41,43 @@ def test_everything_the_layout_promises_is_there(suite: Workplace) -> None:
     assert line["success"] is True and line["tasks"] and Path(line["stdouterr_file"]).exists()
 
 
+def test_suite_and_script_say_what_metrics_mean(suite: Workplace) -> None:
+    suite.write(
+        "scripts/say.py",
+        "from paceline import emit\n"
+        "emit.metrics({'score': 3, 'leftover': 2, 'frobs': 1, 'seed': 7})\n"
+        "emit.metric('gain', 1, unit='points', direction='higher')\n",
+    )
+    suite.write(
+        "suite.yaml",
+        "metrics: {score: {direction: higher, label: the score}, seed: {unit: '#'}}\n"
+        "entries:\n"
+        "  - name: a\n    script: say.py\n"
+        "    metrics: {leftover: {direction: lower, unit: docs}, score: {direction: lower}}\n"
+        "  - {name: b, script: say.py}\n",
+    )
+    done = suite.run("run", "suite.yaml", "--session-name", "s")
+    assert done.returncode == 0, done.stderr
+    printed = done.stdout + done.stderr
+    assert (
+        printed.count("nobody says which way is better for frobs, leftover, so no change of it is judged")
+        == 1
+    )
+    assert "the score" in printed
+    a, b = (suite.record("s", name)["metrics"] for name in ("a", "b"))
+    directions = {name: a[name]["direction"] for name in ("score", "leftover", "gain", "seed")}
+    assert directions == {"score": "lower", "leftover": "lower", "gain": "higher", "seed": None}
+    assert (a["leftover"]["unit"], a["seed"]["unit"], a["gain"]["unit"]) == ("docs", "#", "points")
+    assert (b["score"]["direction"], b["leftover"]["direction"], b["score"]["label"]) == (
+        "higher",
+        None,
+        "the score",
+    )
+    assert "label" not in b["gain"]
+    shown = suite.run("show", "s").stdout
+    assert "the score" in shown
+
+
 def test_a_run_of_some_length_leaves_its_curve(suite: Workplace) -> None:
     suite.write("suite.yaml", "entries:\n  - {name: a, command: [sleep, '0.5']}\n")
     assert suite.run("run", "--no-history", "suite.yaml", "--session-name", "s").returncode == 0
@@ -53,7 +90,7 @@ def test_hierarchical_log_and_exit_code(suite: Workplace) -> None:
         "suite.yaml",
         "entries:\n  - {name: good, script: count.py}\n  - {name: bad, script: count.py, args: --exit 3}\n",
     )
-    done = suite.run("run", "--no-history", "suite.yaml", "--session-name", "s")
+    done = suite.run("run", "--no-history", "suite.yaml", "--session-name", "s", "--log", "plain")
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     assert lines[0] == "Started session s..."
@@ -70,7 +107,7 @@ def test_json_goes_to_stdout_alone(suite: Workplace) -> None:
     report = json.loads(done.stdout)
     assert report["session"] == "s" and report["ok"] is True
     assert [record["status"] for record in report["records"]] == ["passed"]
-    assert "Running a" in done.stderr
+    assert "✓  a" in done.stderr
 
 
 def test_a_script_that_writes_no_metrics_fails_and_a_command_need_not(suite: Workplace) -> None:

@@ -64,7 +64,7 @@ entries:
         for line in done.stdout.splitlines()
         if line.strip().startswith("sink ")
     }
-    assert len(told) == done.stdout.count("\tsink "), done.stdout
+    assert len(told) == done.stdout.count("\nsink "), done.stdout
     assert sorted(told) == ["sink crashes", "sink eats", "sink hangs", "sink raises"]
     assert "record failed: ValueError: no b; 2 of 4 messages wait: paceline send s" in told["sink raises"]
     assert re.search(

@@ -46,7 +46,7 @@ def place(slack: FakeSlack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def assert_told_once(slack: FakeSlack) -> None:
     (parent,) = slack.parents
-    assert "❌ night" in slack.text_of(parent) and "1 passed, 1 failed of 2 cases" in slack.text_of(parent)
+    assert slack.text_of(parent).startswith("❌ 1 passed, 1 failed of 2 cases\n`night`\n")
     texts = sorted(map(slack.text_of, slack.replies))
     assert [("`quick`" in text, "`broken`" in text) for text in texts] == [(True, False), (False, True)]
     assert "• exec_time_s" in texts[0] and "<@" not in texts[0]

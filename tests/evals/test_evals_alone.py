@@ -58,7 +58,7 @@ def test_nothing_heavy_is_imported_before_it_is_used(code: str) -> None:
 def test_scoring_needs_neither_the_model_nor_torch(tmp_path: Path) -> None:
     model = tmp_path / "model"
     model.mkdir()
-    (model / "weights").write_bytes(b"1234")
+    (model / "model.safetensors").write_bytes(b"1234")
     parts = {name: plugins.find("eval_benchmarks", name)().subsets()[:1] for name in BENCHMARKS}
     results = BenchmarkExecutor(["cpu"], 1, tmp_path / "results").run_benchmark_matrix(
         [str(model)],

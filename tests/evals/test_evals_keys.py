@@ -1,6 +1,7 @@
 """Keys, paths and files: other content is never taken for the same, and no name leads out of the results."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.errors import PacelineError
-from paceline.evals import AdapterConfig, BenchmarkConfig, HashAttentionConfig, Matrix, ModelConfig
+from paceline.evals import (
+    AdapterConfig,
+    BenchmarkConfig,
+    BenchmarkExecutor,
+    HashAttentionConfig,
+    Matrix,
+    ModelConfig,
+    code,
+)
 from paceline.evals.attention_config import (
     BUILT_IN,
     AttentionError,
@@ -21,11 +30,15 @@ from paceline.evals.attention_config import (
     SparseAttentionConfig,
     as_attention,
     attention_from_content,
+    masker_from_content,
     size_in_tokens,
 )
-from paceline.evals.interfaces import Prediction, Sample, group_by_context, sample_seed
+from paceline.evals.code import take_file
+from paceline.evals.configs import model_from_content
+from paceline.evals.interfaces import Prediction, Sample, find, group_by_context, sample_seed
 from paceline.evals.keys import Places, sanitize, stub_path, written
 from paceline.evals.planning import make_stubs
+from paceline.evals.stored import differences, why_again
 from paceline.evals.stub_files import PREDICTIONS, PredictionLog
 
 NAMES = st.text(min_size=1, max_size=40)
@@ -77,6 +90,8 @@ def key(**changes: Any) -> str:
         {"attentions": [("x", SinkMaskerConfig(sink_size=5))]},
         {"attentions": [("x", LocalMaskerConfig(window_size=4))]},
         {"attentions": [("x", None)]},
+        {"attentions": [("x", SparseAttentionConfig([SinkMaskerConfig(sink_size=4)], prefill="sparse"))]},
+        {"attentions": [("x", SparseAttentionConfig([SinkMaskerConfig(sink_size=4)], dense_last_layers=1))]},
         {"attentions": [("y", SinkMaskerConfig(sink_size=4))]},
         {"benchmarks": [BenchmarkConfig("mock_benchmark", ["reading_comprehension"])]},
         {"benchmarks": [BenchmarkConfig("mock_benchmark", revision="2")]},
@@ -119,7 +134,7 @@ def test_learned_weights_count_by_their_content(tmp_path: Path) -> None:
 def test_every_attention_survives_its_way_through_files() -> None:
     for kind, config in BUILT_IN.items():
         attention = as_attention(config())
-        content = None if attention is None else json.loads(json.dumps(attention.content()))
+        content = {"maskers": None} if attention is None else json.loads(json.dumps(attention.content()))
         assert attention_from_content(content) == attention
         assert (attention is None) == (kind == "dense")
 
@@ -141,9 +156,13 @@ def test_attentions_that_cannot_be_are_refused() -> None:
     with pytest.raises(AttentionError, match="stands alone"):
         SparseAttentionConfig([DenseConfig(), OracleTopKConfig()])
     with pytest.raises(AttentionError, match="unknown masker 'sunk'"):
-        attention_from_content([{"kind": "sunk"}])
+        attention_from_content({"maskers": [{"kind": "sunk"}]})
     with pytest.raises(AttentionError, match="unknown parameter 'size'"):
-        attention_from_content([{"kind": "sink", "size": 4}])
+        attention_from_content({"maskers": [{"kind": "sink", "size": 4}]})
+    with pytest.raises(AttentionError, match="no option 'prefil'"):
+        attention_from_content({"maskers": [{"kind": "sink"}], "prefil": "dense"})
+    with pytest.raises(AttentionError, match="'dense' or 'sparse'"):
+        SparseAttentionConfig([OracleTopKConfig()], prefill="none")
 
 
 def test_a_dtype_is_written_by_its_name() -> None:
@@ -209,3 +228,156 @@ def test_who_may_ask_a_server_is_neither_written_down_nor_part_of_the_key() -> N
     (stub,) = make_stubs(matrix(**asking("http://me:pass-word@host:8000/v1")), Path("/nonexistent"))
     assert stub.content["model"]["model_kwargs"] == {"base_url": "http://host:8000/v1"}
     assert stub.key == key(**asking("http://host:8000/v1")) != key(**asking("http://other:8000/v1"))
+
+
+MASKER = """
+from dataclasses import dataclass
+from paceline.evals import MaskerConfig
+from helping import NUMBER
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mine(MaskerConfig):
+    size: int = 3
+
+    def make_masker(self):
+        return NUMBER
+"""
+QUIZ = """
+from paceline.evals.benchmarks.mock import MockBenchmark
+
+
+class Quiz(MockBenchmark):
+    def source(self, data_dir, revision):
+        return "real"
+"""
+
+
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a process that has imported nothing of the user's yet."""
+    monkeypatch.setattr(code, "_files", {})
+    for name in [name for name in sys.modules if name.startswith("paceline_file_") or name == "helping"]:
+        monkeypatch.delitem(sys.modules, name)
+    find.cache_clear()
+
+
+def test_edited_code_of_others_is_other_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    place = tmp_path / "suite"
+    place.mkdir()
+    (place / "mine.py").write_text(MASKER)
+    (place / "helping.py").write_text("NUMBER = 1\n")
+    (place / "quiz.py").write_text(QUIZ)
+
+    def keys() -> tuple[str, str]:
+        fresh(monkeypatch)
+        masker = masker_from_content({"kind": take_file("./mine.py:Mine", place), "size": 4})
+        benchmark = BenchmarkConfig(take_file("./quiz.py:Quiz", place))
+        return key(attentions=[("x", masker)]), key(benchmarks=[benchmark])
+
+    first = keys()
+    assert keys() == first
+    (place / "helping.py").write_text("NUMBER = 2\n")
+    edited = keys()
+    assert edited[0] != first[0] and edited[1] == first[1]
+    (place / "quiz.py").write_text(f"{QUIZ}# better\n")
+    assert keys()[1] != first[1]
+    moved = place.rename(tmp_path / "elsewhere")
+    place = moved
+    (place / "helping.py").write_text("NUMBER = 1\n")
+    (place / "quiz.py").write_text(QUIZ)
+    assert keys() == first, "where the files lie decides nothing"
+    with pytest.raises(PacelineError, match="there is no file"):
+        take_file("./nowhere.py:Mine", place)
+
+
+def test_what_lies_beside_data_and_weights_decides_nothing(tmp_path: Path) -> None:
+    model, data = tmp_path / "model", tmp_path / "data"
+    for place in (model, data):
+        place.mkdir()
+    (model / "config.json").write_text("{}")
+    row = {"context": "c", "question": "q", "answers": ["a"], "answer_prefix": ""}
+    for subset in ("qasper", "trec"):
+        (data / f"{subset}.jsonl").write_text(json.dumps(row))
+
+    def keys() -> list[str]:
+        benchmark = BenchmarkConfig("longbench", ["qasper", "trec"], data_dir=str(data))
+        stubs = make_stubs(matrix(models=[str(model)], benchmarks=[benchmark]), Path("/nonexistent"))
+        return [stub.key for stub in stubs]
+
+    first = keys()
+    (model / "README.md").write_text("new")
+    (data / "notes.txt").write_text("new")
+    (data / "lcc.jsonl").write_text("new")
+    assert keys() == first
+    (data / "trec.jsonl").write_text(json.dumps({**row, "context": "d"}))
+    assert keys()[0] == first[0] and keys()[1] != first[1], "of two subsets the one whose file has changed"
+    (model / "config.json").write_text('{"a": 1}')
+    assert not set(keys()) & set(first)
+
+
+def test_tasks_and_versions_of_lm_eval_are_in_the_key(tmp_path: Path) -> None:
+    pytest.importorskip("lm_eval", reason="its tasks are listed by its package")
+    (tmp_path / "mine.yaml").write_text("task: mine\ndataset_path: json\n")
+
+    def content() -> dict[str, Any]:
+        benchmark = BenchmarkConfig("lm_eval", params={"tasks": ["mine"], "include_path": str(tmp_path)})
+        (stub,) = make_stubs(matrix(benchmarks=[benchmark]), Path("/nonexistent"))
+        return dict(stub.content["benchmark"])
+
+    first = content()
+    assert first["packages"]["lm_eval"]
+    (tmp_path / "README.md").write_text("new")
+    assert content() == first
+    (tmp_path / "mine.yaml").write_text("task: mine\ndataset_path: csv\n")
+    assert content() != first
+
+
+def test_a_branch_on_the_hub_counts_as_the_commit_that_is_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+    def commits(**more: Any) -> tuple[str | None, str | None]:
+        benchmark = BenchmarkConfig("longbench", ["qasper"], revision="main")
+        asked = matrix(
+            models=[ModelConfig("org/model", **more)],
+            benchmarks=[benchmark],
+            adapter=AdapterConfig("huggingface"),
+        )
+        (stub,) = make_stubs(asked, Path("/nonexistent"))
+        return stub.content["model"].get("commit"), stub.content["benchmark"]["data"].get("commit")
+
+    assert commits() == (None, None)
+    for name, commit in (("models--org--model", "a" * 40), ("datasets--Xnhyacinth--LongBench", "b" * 40)):
+        (tmp_path / name / "refs").mkdir(parents=True)
+        (tmp_path / name / "refs" / "main").write_text(commit)
+        (tmp_path / name / "snapshots" / commit).mkdir(parents=True)
+    assert commits() == commits(revision="main") == ("a" * 40, "b" * 40)
+    assert commits(revision="c" * 40)[0] == "c" * 40
+    (stub,) = make_stubs(
+        matrix(models=["org/model"], adapter=AdapterConfig("huggingface")), Path("/nonexistent")
+    )
+    assert model_from_content(stub.content).revision == "a" * 40, "what is loaded is what the key is of"
+
+
+def test_a_result_that_does_not_count_any_more_says_why(tmp_path: Path) -> None:
+    def run(window: int) -> tuple[list[str], list[str]]:
+        asked = matrix(
+            attentions=[("x", LocalMaskerConfig(window_size=window))],
+            benchmarks=[BenchmarkConfig("longbench", ["qasper"])],
+        )
+        executor = BenchmarkExecutor(["cpu"], 1, tmp_path)
+        reasons = [why_again(stub) for stub in executor.plan(asked)]
+        return reasons, [result.state for result in executor.run(asked).individual_results]
+
+    assert run(4) == ([""], ["completed"])
+    assert run(4) == ([""], ["skipped"])
+    (reason,), states = run(5)
+    assert reason == "attention.maskers[0].window_size was 4, is 5" and states == ["completed"]
+    old = json.loads((tmp_path / "m/x/toy_longbench_qasper/spec.json").read_text())
+    old["content"]["adapter"]["version"] = "1"
+    assert list(
+        differences(old["content"], {**old["content"], "adapter": {"name": "mock", "version": "2"}})
+    ) == ["adapter.version was 1, is 2"]

@@ -51,7 +51,8 @@ def test_right_answers_to_the_shipped_sample_get_full_marks(name: str, subset: s
     assert primary.value == pytest.approx(primary.high)
     wrong = scored(benchmark, samples, ["?"] * len(samples))
     assert wrong.metrics[wrong.primary].value == 0
-    assert ("shipped_sample" in scores.metrics) == (name != "ruler")
+    assert benchmark.source(None, None) == ("generated" if name == "ruler" else "toy")
+    assert benchmark.source(Path(), None) == benchmark.source(None, "main") == "real"
 
 
 SAME = {"answer_prefix": "A:", "max_new_tokens": 9}
@@ -88,7 +89,7 @@ def test_every_form_of_local_files_gives_the_same_samples(tmp_path: Path, form: 
     assert benchmark.load("qasper_e", data_dir=tmp_path / "snapshot", revision=None) == flat
     first = flat[0]
     assert (first.id, first.context, first.references) == ("qasper_e-0", "c,\n1", ("x y", "z"))
-    assert (first.max_new_tokens, first.answer_prefix, first.extra["shipped_sample"]) == (9, "A:", False)
+    assert (first.max_new_tokens, first.answer_prefix) == (9, "A:")
     scores = scored(benchmark, flat, ["z", "?"])
     assert scores.metrics["score"].value == 50 and scores.metrics["score.0-4k"].value == 100
     assert scores.metrics["score.8k+"].value == 0 and "score.4-8k" not in scores.metrics
@@ -96,14 +97,17 @@ def test_every_form_of_local_files_gives_the_same_samples(tmp_path: Path, form: 
 
 def test_what_cannot_be_used_is_said_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "qasper.jsonl").write_text(
-        json.dumps({"context": "c", "answers": ["a"]}) + '\n{"context": 3}\n'
+        json.dumps({"context": "c", "question": "q", "answers": ["a"]}) + '\n{"context": 3}\n'
     )
     with pytest.raises(DataError, match=r"qasper\.jsonl:2: 'context'"):
         LongBench().load("qasper", data_dir=tmp_path, revision=None)
     (tmp_path / "trec.jsonl").write_text("{")
     with pytest.raises(DataError, match=r"trec\.jsonl:1: not JSON"):
         LongBench().load("trec", data_dir=tmp_path, revision=None)
-    (tmp_path / "lcc.jsonl").write_text('{"context": "c"}\n')
+    (tmp_path / "vcsum.jsonl").write_text('{"context": "c", "answers": ["a"]}\n')
+    with pytest.raises(DataError, match=r"vcsum\.jsonl:1: 'question' is to be a text"):
+        LongBench().load("vcsum", data_dir=tmp_path, revision=None)
+    (tmp_path / "lcc.jsonl").write_text('{"context": "c", "question": ""}\n')
     with pytest.raises(DataError, match="neither 'answers' nor 'answer'"):
         LongBench().load("lcc", data_dir=tmp_path, revision=None)
     with pytest.raises(DataError, match="no data of musique"):

@@ -18,7 +18,7 @@ pytest.importorskip("transformers", reason="models come from transformers")
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "evals"
 LONG, SHORT = '"max_position_embeddings": 4096', '"max_position_embeddings": 256'
-TASKS = {"longbench_narrativeqa", "longbench_qasper", "mock_benchmark"}
+TASKS = {"toy-longbench_narrativeqa", "toy-longbench_qasper", "mock_benchmark"}
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def run(place: Path, program: str, *words: str) -> tuple[str, list[str]]:
 def test_the_basic_example_resumes_and_runs_what_changed(place: Path) -> None:
     last, completed = run(place, "basic.py")
     assert last == "12 stubs: 12 completed, 0 skipped, 0 failed, 0 cancelled" and len(completed) == 12
-    stub = place / "my_benchmark_results" / "tiny_models_tiny_llama" / "streaming" / "longbench_qasper"
+    stub = place / "my_benchmark_results" / "tiny_models_tiny_llama" / "streaming" / "toy_longbench_qasper"
     assert (stub / "raw_results.csv").is_file() and (stub / "metrics.json").is_file()
     assert run(place, "basic.py") == ("12 stubs: 0 completed, 12 skipped, 0 failed, 0 cancelled", [])
     last, completed = run(place, "basic.py", "--window", "16")

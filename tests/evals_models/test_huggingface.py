@@ -16,8 +16,11 @@ from paceline.evals.adapters.decoding import cut_middle, split_prompt  # noqa: E
 from paceline.evals.adapters.huggingface import HuggingFaceAdapter  # noqa: E402
 from paceline.evals.attention_config import (  # noqa: E402
     AttentionConfig,
+    HashAttentionConfig,
     OracleTopKConfig,
+    QuestConfig,
     RandomSamplingConfig,
+    SparseAttentionConfig,
     StreamingConfig,
     as_attention,
 )
@@ -108,10 +111,13 @@ def test_answers_equal_those_of_transformers_own_generate(adapter: HuggingFaceAd
     [
         None,
         StreamingConfig(sink_size=2, window_size=8),
+        SparseAttentionConfig([StreamingConfig(sink_size=2, window_size=8)], prefill="sparse"),
         OracleTopKConfig(heavy_size=6),
-        RandomSamplingConfig(sampling_rate=0.4),
+        SparseAttentionConfig([RandomSamplingConfig(sampling_rate=0.4)], prefill="sparse"),
+        SparseAttentionConfig([QuestConfig(heavy_size=12, page_size=4)], dense_first_layers=0),
+        HashAttentionConfig(heavy_size=6),
     ],
-    ids=["dense", "streaming", "top_k", "random"],
+    ids=["dense", "streaming", "streaming all over", "top_k", "random", "quest", "hash"],
 )
 def test_answers_are_the_same_in_every_grouping_and_batch(
     adapter: HuggingFaceAdapter, attention: AttentionConfig
@@ -137,11 +143,11 @@ def test_attentions_swap_on_the_same_weights(adapter: HuggingFaceAdapter) -> Non
 
 def test_a_dense_prefill_leaves_the_context_to_the_dense_attention(adapter: HuggingFaceAdapter) -> None:
     narrow = OracleTopKConfig(heavy_size=4)
-    later = ask(adapter, SAMPLES[:2], narrow, prefill="dense")
-    all_sparse = ask(adapter, SAMPLES[:2], narrow)
+    later = ask(adapter, SAMPLES[:2], narrow)
+    all_sparse = ask(adapter, SAMPLES[:2], SparseAttentionConfig([narrow], prefill="sparse"))
     assert all((prediction.density or 1) < 0.2 for prediction in later.values())
     assert texts(later) != texts(all_sparse)
-    assert texts(ask(adapter, SAMPLES[:2], narrow, prefill="dense", at_once=2)) == texts(later)
+    assert texts(ask(adapter, SAMPLES[:2], narrow, at_once=2)) == texts(later)
 
 
 def test_sampling_depends_on_seed_and_sample_alone(adapter: HuggingFaceAdapter) -> None:
@@ -156,10 +162,9 @@ def test_sampling_depends_on_seed_and_sample_alone(adapter: HuggingFaceAdapter) 
 def test_budgets_stops_and_penalties(adapter: HuggingFaceAdapter) -> None:
     own = ask(adapter, SAMPLES)
     assert all((own[sample.id].output_tokens or 0) <= (sample.max_new_tokens or 0) for sample in SAMPLES)
-    assert all(
-        (prediction.output_tokens or 0) <= 2
-        for prediction in ask(adapter, SAMPLES, max_new_tokens=2).values()
-    )
+    for budget in (2, 500):  # the smaller of the user's and the benchmark's counts
+        for sample, found in zip(SAMPLES, ask(adapter, SAMPLES, max_new_tokens=budget).values(), strict=True):
+            assert (found.output_tokens or 0) <= min(budget, sample.max_new_tokens or budget)
     said = own["a"].text
     stopped = ask(adapter, SAMPLES[:1], stop=[said[2]])["a"]
     assert (
@@ -204,7 +209,7 @@ def test_chat_templates_and_positions(tmp_path: Path) -> None:
         ({"max_new_token": 3}, "has no 'max_new_token'"),
         ({"max_new_tokens": 0}, "integer from 1"),
         ({"do_sample": True, "temperature": 0}, "over 0"),
-        ({"prefill": "none"}, "'sparse' or 'dense'"),
+        ({"prefill": "dense"}, "an option of each attention"),
         ({"top_p": 2.0}, "top_p"),
     ],
 )
@@ -224,3 +229,19 @@ def test_the_executor_runs_it_with_every_kind_of_attention(directory: Path, tmp_
     assert [failure.error_message for failure in results.failed_executions] == []
     densities = {result.stub.sparse_config_name: result.density for result in results.individual_results}
     assert densities["dense"] == 1 and (densities["streaming"] or 1) < 1
+
+
+def test_times_are_of_reading_and_of_each_token(adapter: HuggingFaceAdapter) -> None:
+    found = ask(adapter, SAMPLES[:2], StreamingConfig(sink_size=2, window_size=8))
+    for one in found.values():
+        assert one.prefill_s is not None and one.first_token_s is not None and one.token_s is not None
+        assert 0 < one.prefill_s < one.seconds
+        # The context is read once for both, and neither has its first token before it is.
+        assert one.first_token_s >= 2 * one.prefill_s and one.token_s < one.seconds
+    assert len(found["a"].extra["layer_density"]) == 2
+    measured = ask(
+        adapter,
+        SAMPLES[:1],
+        SparseAttentionConfig([StreamingConfig(sink_size=2, window_size=8)], measure_error=True),
+    )["a"]
+    assert measured.text == found["a"].text and all(error > 0 for error in measured.extra["layer_error"])

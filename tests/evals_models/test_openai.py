@@ -12,6 +12,7 @@ import pytest
 
 from paceline.errors import PacelineError
 from paceline.evals import AdapterConfig, BenchmarkConfig, BenchmarkExecutor
+from paceline.evals.adapters import openai
 from paceline.evals.adapters.openai import OpenAIAdapter
 from paceline.evals.attention_config import StreamingConfig, as_attention
 from paceline.evals.interfaces import (
@@ -129,7 +130,10 @@ def test_seeds_are_a_samples_own_and_stops_cut(server: tuple[str, type[Echo]]) -
 @pytest.mark.parametrize(
     ("status", "fault"), [(429, TransientFault), (503, TransientFault), (404, PacelineError)]
 )
-def test_statuses_are_told_apart(server: tuple[str, type[Echo]], status: int, fault: type[Exception]) -> None:
+def test_statuses_are_told_apart(
+    server: tuple[str, type[Echo]], status: int, fault: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(openai, "_FIRST_PAUSE_S", 0.01)
     url, handler = server
     handler.status = status
     with pytest.raises(fault, match=str(status)):
@@ -189,10 +193,18 @@ def test_what_it_cannot_do_it_refuses() -> None:
     with pytest.raises(PacelineError, match="its own attention"):
         adapter.set_attention(as_attention(StreamingConfig()))
     url = {"base_url": "http://localhost/v1"}
+    sparse = GenerationSpec(attention=as_attention(StreamingConfig()))
+    silly = GenerationSpec(generation_kwargs={"chat_template": False, "chat_template_kwargs": {"a": 1}})
+    for generation, message in ((sparse, "its own attention"), (silly, "chat_template_kwargs say nothing")):
+        with pytest.raises(PacelineError, match=message):
+            OpenAIAdapter.check(ModelSpec(name="m", model_kwargs=url), generation)
     for model, request in (
         ({}, {}),
         ({**url, "temp": 1}, {}),
         ({"base_url": "file:///etc"}, {}),
+        ({**url, "extra_body": {"max_tokens": 9}}, {}),
+        ({**url, "extra_body": {"stream": True}}, {}),
+        ({**url, "timeout_s": 0}, {}),
         (url, {"max_context_length": 4}),
     ):
         with pytest.raises(PacelineError):

@@ -22,6 +22,7 @@ from paceline.experiments.ab.report import (
     terminal_lines,
 )
 from paceline.experiments.ab.spec import ABFile, ABSpec, ArmOptions, read_spec
+from paceline.report.table import Screen
 from workplace import Workplace
 
 SUITE = "entries:\n  - {name: one, command: 'true'}\n"
@@ -44,7 +45,8 @@ class TestFiles:
             "arms:\n"
             "  a: {packages: [x==1], python: 3.12, env: {N: 1, FLAG: true, HOME_: '${WHERE}'}}\n"
             "  b: {git: {repo: ../r, ref: main}, args: {one: --fast}, params: {size: 3}}\n"
-            "null_arm: false\nbudget: {runs: 8, time: 1h 30m}\nseed: 5\nmargin: 1%\nwarmup: 2\n",
+            "null_arm: false\nbudget: {runs: 8, time: 1h 30m}\nseed: 5\nmargin: 1%\nwarmup: 2\n"
+            "vary_hash_seed: false\n",
             WHERE="there",
         )
         assert spec.configs == (tmp_path / "suite.yaml",)
@@ -52,6 +54,7 @@ class TestFiles:
         assert spec.arms[0].options.python == "3.12"
         assert spec.arms[0].options.env == {"N": "1", "FLAG": "true", "HOME_": "there"}
         assert spec.metrics == {"rows": "higher"}
+        assert not spec.vary_hash_seed
         assert (spec.max_runs, spec.max_time_s, spec.seed, spec.margin, spec.warmup) == (8, 5400, 5, 0.01, 2)
 
     def test_a_suite_of_its_own_and_a_list_of_arms(self, tmp_path: Path) -> None:
@@ -247,7 +250,7 @@ class TestResults:
     def test_markdown_and_lines_are_harmless(self) -> None:
         result = make_result(self.EVIL)
         assert "<script>" not in markdown(result)
-        assert not any("\x1b" in line for line in terminal_lines(result))
+        assert not any("\x1b" in line for line in terminal_lines(result, Screen()))
 
     def test_json_and_exit_code(self) -> None:
         data = result_json(make_result())

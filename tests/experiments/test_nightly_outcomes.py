@@ -13,7 +13,7 @@ from paceline.experiments.nightly import night as night_module
 from paceline.experiments.nightly.investigation import Followed, investigate
 from paceline.experiments.nightly.suspicions import Suspected, find_suspicions
 from paceline.finding import Finding
-from paceline.findings.telling import session_findings
+from paceline.findings.telling import session_findings, tell
 from paceline.history import Store, open_store
 from paceline.history.findings import write_findings
 from paceline.model import Report
@@ -116,3 +116,30 @@ def test_what_is_bisected_takes_no_place_from_what_is_not(
         "sort1": True,
         "sort2": False,
     }
+
+
+def test_runs_are_counted_over_nights_until_no_more_are_made(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    follow(store, monkeypatch, Followed(holds=True, message="Confirmed", runs=18))
+    (suspected,) = suspicions(store)
+    assert (suspected.runs, suspected.runs_left(40)) == (18, 22)
+    found = follow(store, monkeypatch, Followed(holds=None, message="Unsure", runs=22, undecided=True))
+    kept = store.finding(found.id)
+    assert (kept.stage, kept.runs, kept.fails) == ("undecided", 40, True)
+    (told,) = tell(store, [kept])
+    assert "; cause not decided after 40 runs" in told.message
+    follow(store, monkeypatch, Followed(holds=True, message="Confirmed", runs=0))
+    assert store.finding(found.id).stage == "undecided", "that it is there was known"
+
+
+def test_runs_for_a_suspicion_that_did_not_reproduce_count_when_it_turns_out_to_be_true(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (suspected,) = suspicions(store)
+    refuted = replace(
+        store.finding(suspected.id), id="refuted", verdict="inconclusive", stage="not_reproduced", runs=18
+    )
+    with store.database.writing():
+        write_findings(store.database, [refuted])
+    assert [one.runs for one in suspicions(store) if one.is_certain] == [18]

@@ -138,3 +138,21 @@ def test_a_search_goes_on_from_its_runs_as_if_it_had_never_ended(cut: int, seed:
         resumed.add(run)
     assert resumed.next() is None
     assert resumed.result() == whole.result()
+
+
+def test_what_the_series_shows_is_refuted_only_by_what_is_surely_smaller() -> None:
+    """Of a true change of 2 % in 2 % noise few runs say little: it stays open, and one of 10 % does not."""
+    endings = [
+        [
+            go_on(Search(QUESTION, Limits(effect=effect)), noisy(13, true, seed, 0.02)).result().ending
+            for seed in range(30)
+        ]
+        for effect, true in ((0.02, 0.02), (0.10, 0.0))
+    ]
+    assert endings[0].count("not_reproduced") <= 3
+    assert endings[1].count("not_reproduced") >= 27
+
+
+def test_a_budget_of_runs_ends_a_search_with_what_is_likely() -> None:
+    result = go_on(Search(QUESTION, Limits(max_runs=40)), noisy(13, 0.02, noise=0.02)).result()
+    assert result.runs <= 40 and result.ending in ("unsure", "not_reproduced")

@@ -61,7 +61,7 @@ def test_results_are_held_against_the_level() -> None:
         assert (judged.status, check.ok) == (status, status.ok)
         assert (check.margin is not None) and (check.margin >= 0) == check.ok
     assert held(10.6, level).reason == (
-        "wall_s is 10.6, 6 % higher than its level 10; at most 5 % are allowed"
+        "wall_s is 10.6 s, 6 % higher than its level 10 s; at most 5 % are allowed"
     )
 
 

@@ -87,11 +87,11 @@ def remember(path: Path, last: int = 40) -> None:
 
 
 def test_regressions_ask_in_the_terminal_in_markdown_and_in_json(here: Here) -> None:
-    remember(here.path / "benchmark.db")
+    remember(here.path / "results/benchmark.db")
     done = here.run("regressions")
     assert done.returncode == 0
     assert f"question: {QUESTION} What else changed: num_rows 1,000 → 0" in done.stdout
-    assert "0 better and 1 question" in done.stdout
+    assert "no open regressions, 1 question" in done.stdout
     assert "❔ | sort | wall_s" in here.run("regressions", "--markdown").stdout
     (found,) = json.loads(here.run("regressions", "--json").stdout)
     assert found["verdict"] == "inconclusive" and found["question"].startswith(QUESTION)

@@ -50,7 +50,7 @@ def told(here: Here, *words: str) -> dict[str, Any]:
 def test_two_sessions_of_the_same_thing_are_not_worse(here: Here, nights: int) -> None:
     codes = []
     for seed in range(6):
-        remember(here.path / "benchmark.db", nights, 1.0, seed)
+        remember(here.path / "results/benchmark.db", nights, 1.0, seed)
         codes.append(here.run("compare").returncode)
     assert codes == [0] * 6
 
@@ -58,7 +58,7 @@ def test_two_sessions_of_the_same_thing_are_not_worse(here: Here, nights: int) -
 @pytest.mark.parametrize("nights", [2, 13])
 def test_a_true_change_within_the_margin_passes_and_a_large_one_does_not(here: Here, nights: int) -> None:
     for factor, expected in ((1.01, 0), (1.1, 1)):
-        remember(here.path / "benchmark.db", nights, factor, 99)
+        remember(here.path / "results/benchmark.db", nights, factor, 99)
         assert here.run("compare").returncode == expected, factor
 
 
@@ -79,7 +79,7 @@ def test_the_margin_holds_for_worse() -> None:
 
 def test_the_gate_is_set_by_fail_above(here: Here) -> None:
     quiet = [1 + i / 10_000 for i in range(8)]
-    with open_store(here.path / "benchmark.db") as store:
+    with open_store(here.path / "results/benchmark.db") as store:
         for number in range(1, 14):
             values = [one * (1.06 if number == 13 else 1.0) * (1 + number % 3 / 1000) for one in quiet]
             metrics = {"wall_s": measured(values[4], *values)}
@@ -94,7 +94,7 @@ def test_the_gate_is_set_by_fail_above(here: Here) -> None:
 @pytest.mark.parametrize("low", [0.0, 0.5])
 def test_columns_and_change_are_one_estimator(here: Here, low: float) -> None:
     chance = random.Random(4)
-    with open_store(here.path / "benchmark.db") as store:
+    with open_store(here.path / "results/benchmark.db") as store:
         for number in (1, 2):
             skewed = [low + chance.lognormvariate(0, 1) if i else low for i in range(20)]
             metrics = {"wall_s": measured(sorted(skewed)[10], *skewed)}
@@ -105,7 +105,7 @@ def test_columns_and_change_are_one_estimator(here: Here, low: float) -> None:
 
 def test_one_run_a_side_is_judged_by_what_the_history_knows(here: Here) -> None:
     chance = random.Random(1)
-    with open_store(here.path / "benchmark.db") as store:
+    with open_store(here.path / "results/benchmark.db") as store:
         for number in range(1, 14):
             value = chance.gauss(1, 0.01) * (0.1 if number == 13 else 1)
             store.add(session(number), ENVIRONMENT, [record(value=value, number=number)])
@@ -117,20 +117,20 @@ def test_one_run_a_side_is_judged_by_what_the_history_knows(here: Here) -> None:
 
 
 def test_it_is_said_that_the_noise_between_sessions_is_not_known(here: Here) -> None:
-    remember(here.path / "benchmark.db", 2, 1.0, 5)
+    remember(here.path / "results/benchmark.db", 2, 1.0, 5)
     done = here.run("compare")
     assert "the noise between sessions is not known: 1.5 % is assumed" in done.stdout
     assert {one["noise_between_sessions"] for one in told(here)["comparisons"]} == {"assumed"}
 
 
 def test_rows_that_nothing_follows_from_are_one_line(here: Here) -> None:
-    with open_store(here.path / "benchmark.db") as store:
+    with open_store(here.path / "results/benchmark.db") as store:
         for number in (1, 2):
             steady, wild = (1.0, 1.001, 1.002), (0.001, 0.004, 0.02)
             metrics = {"wall_s": measured(1.0, *steady), "cpu_system_s": measured(0.004, *wild)}
             store.add(session(number), ENVIRONMENT, [record(number=number, metrics=metrics)])
     done = here.run("compare", "night-1", "night-2")
-    assert "cpu_system_s" not in done.stdout and "1 row more" in done.stdout and "--all shows" in done.stdout
+    assert "cpu_system_s" not in done.stdout and "… 1 more: --all" in done.stdout
     assert "cpu_system_s" in here.run("compare", "night-1", "night-2", "--all").stdout
     assert "cpu_system_s" not in here.run("compare", "night-1", "night-2", "--markdown").stdout
     assert len(told(here, "night-1", "night-2")["comparisons"]) == 2

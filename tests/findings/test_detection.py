@@ -1,8 +1,12 @@
 """Changes are found in the history, keep their ids, and are judged again only when there is something new."""
 
+import random
+import shutil
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from findings_nights import add_nights, make_repository, noisy
 from paceline.errors import HistoryError
@@ -44,6 +48,34 @@ def test_series_without_new_points_are_not_read_again(url: str) -> None:
         assert detect(store).cases == 1
         store.alias("join", "merge")
         assert detect(store).cases == 1
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=8)
+def test_a_night_finds_what_judging_all_series_anew_finds(
+    tmp_path_factory: pytest.TempPathFactory, seed: int
+) -> None:
+    """Only series with new points are read; the others must stand where a judgement of all points puts them."""
+    rng, directory = random.Random(seed), tmp_path_factory.mktemp("nights")
+    values = {
+        f"case-{number}": noisy(
+            40, (rng.randrange(5, 40), rng.choice([1.0, 1.05, 0.9, 1.3])), seed=rng.random()
+        )
+        for number in range(6)
+    }
+    with open_store(directory / "nightly.db") as store:
+        add_nights(store, {key: of_case[:25] for key, of_case in values.items()})
+        for night in range(26, 40):
+            ran = {key: [of_case[night - 1]] for key, of_case in values.items() if rng.random() < 0.7}
+            add_nights(store, ran or {"case-0": [values["case-0"][night - 1]]}, first=night)
+            detect(store)
+        add_nights(store, {key: [values[key][39]] for key in sorted(values)[:3]}, first=40)
+    shutil.copy(directory / "nightly.db", directory / "anew.db")
+    with open_store(directory / "nightly.db") as nightly, open_store(directory / "anew.db") as anew:
+        with anew.database.writing():
+            anew.database.rows("UPDATE detection SET mark = replace(mark, '-', 'x-')")
+        assert (detect(nightly).series, detect(anew).series) == (3, 6)
+        assert nightly.findings(withdrawn=True) == anew.findings(withdrawn=True)
 
 
 def test_a_record_that_is_told_differently_is_judged_again(url: str) -> None:

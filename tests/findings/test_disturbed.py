@@ -27,7 +27,7 @@ from paceline.run.attempt import Attempt, Run
 from paceline.run.conditions import VARIABLE, Conditions
 from paceline.run.local.process import Exit, Usage
 from paceline.run.script_output import ScriptOutput
-from stored_records import ENVIRONMENT, case, measured, record, session
+from stored_records import ENVIRONMENT, case, measured, record, series_of, session
 
 BUSY = "other processes used 1.20 CPU cores on average"
 BURN = "print('up', flush=True)\nwhile True: pass"
@@ -127,7 +127,7 @@ def test_disturbed_nights_are_stored_as_such_and_neither_judged_nor_part_of_a_le
     with open_store(tmp_path / "disturbed.db") as store:
         detect(store)
         assert store.findings() == []
-        (series,) = store.series("sort", "wall_s")
+        (series,) = series_of(store, "sort", "wall_s")
         assert [bool(point.disturbed) for point in series.points] == [n in late for n in range(1, 41)]
         level = read_baselines(store, {"sort": ["wall_s"]}, but="")[("sort", "", "1", "class-1")]["wall_s"]
         assert abs(level.level - 10) < 0.2 and level.results == 30
@@ -183,7 +183,7 @@ entries:
 def test_a_real_disturbance_is_marked_and_not_believed(here: Here, busy: None) -> None:
     (here.path / "paceline.yaml").write_text(SUITE.replace("{extra}", ""))
     done = here.run("run", "--session-name", "one")
-    assert done.returncode == 0 and "not measurable: other processes used" in done.stdout
+    assert done.returncode == 0 and "1 case disturbed, and not judged: other processes used" in done.stdout
     stored = json.loads((here.path / "results/one/work/record.json").read_text())
     assert len(stored["disturbed"]) == 3 and all(stored["disturbed"])
     assert len(stored["metrics"]["exec_time_s"]["samples"]) == 3, "the samples are kept"
@@ -225,7 +225,7 @@ def test_a_gate_that_could_judge_nothing_ends_with_2(here: Here, busy: None) -> 
     limit = "requirements: {exec_time_s: {max_regression: 5%}}"
     (here.path / "paceline.yaml").write_text(SUITE.replace("{extra}", limit))
     here.run("run", "--session-name", "first")
-    with open_store(here.path / "benchmark.db") as store:
+    with open_store(here.path / "results/benchmark.db") as store:
         (environment,) = store.environments("first")
         planned = store.records("first")[0].case
         for number in range(1, 6):

@@ -9,13 +9,13 @@ from findings_nights import add_nights, make_repository, noisy
 from git_commands import git
 from paceline.dashboard.frame import read_verdicts
 from paceline.experiments.nightly.suspicions import find_suspicions
-from paceline.findings.commits import Repository
+from paceline.findings.commits import Repository, open_repository
 from paceline.findings.detection import detect
-from paceline.findings.order import by_commits, read_order
+from paceline.findings.order import Order, _ascending, by_commits, read_order
 from paceline.findings.segments import read_baselines
-from paceline.findings.telling import read_curve, session_findings
+from paceline.findings.telling import read_curves, session_findings
 from paceline.history import Store, open_store
-from stored_records import session
+from stored_records import series_of, session
 
 SORT = ("sort", "", "1", "class-1")
 
@@ -45,7 +45,7 @@ def test_measured_newest_first_is_worse_at_the_right_commit_with_and_without_a_r
         assert verdicts(store) == [("worse", names[19])]
         level = read_baselines(store, {"sort": ["wall_s"]}, but="")[SORT]["wall_s"]
         assert abs(level.level - 10.0) < 0.1 and level.results == 20
-        curve = read_curve(store, store.findings()[0], read_order(store), window=5)
+        (curve,) = read_curves(store, store.findings()[:1], read_order(store), window=5)
         assert curve.index == 5 and max(curve.values[:5]) < 11 < min(curve.values[5:])
 
 
@@ -74,7 +74,7 @@ def test_a_revision_that_nobody_knows_lies_between_those_measured_before_and_aft
         add_nights(store, {"sort": values[::-1]}, revisions=names[::-1])
         detect(store, Repository(tmp_path / "repo"))
         assert verdicts(store) == [("worse", names[19])]
-        (series,) = store.series("sort", "wall_s")
+        (series,) = series_of(store, "sort", "wall_s")
         assert [point.revision for point in read_order(store).points(series)] == names
 
 
@@ -85,15 +85,13 @@ def test_known_ones_are_in_order_and_none_is_lost(places: list[int | None]) -> N
     assert sorted(order) == list(range(len(places))) and known == sorted(known)
 
 
-def test_two_repositories_do_not_mix(tmp_path: Path) -> None:
+def test_the_commits_of_two_repositories_follow_each_other_in_time(tmp_path: Path) -> None:
     with open_store(tmp_path / "benchmark.db") as store:
-        for number, first in (("one", 1), ("two", 21)):
-            make_repository(tmp_path / number, 0)
-            git(tmp_path / number, "commit", "-q", "--allow-empty", "-m", number)
-            names = make_repository(tmp_path / number, 20)
+        for number, first in (("two", 21), ("one", 1)):
+            names = make_repository(tmp_path / number, 20, times=days(40)[first - 1 :])
             add_nights(store, {"sort": [float(first)] * 20}, first=first, revisions=names)
             read_order(store, Repository(tmp_path / number))
-        (series,) = store.series("sort", "wall_s")
+        (series,) = series_of(store, "sort", "wall_s")
         assert [point.value for point in read_order(store).points(series)] == [1.0] * 20 + [21.0] * 20
 
 
@@ -178,3 +176,115 @@ def test_reading_a_series_writes_nothing(tmp_path: Path) -> None:
         assert store.database.rows("SELECT count(*) FROM commit_place") == [(0,)]
         detect(store)
         assert store.database.rows("SELECT count(*) FROM commit_place") == [(3,)]
+
+
+def days(count: int) -> list[str]:
+    return [f"2025-{1 + number // 28:02}-{1 + number % 28:02}T12:00:00.000Z" for number in range(count)]
+
+
+def test_the_times_of_commits_are_an_order_where_no_repository_is_known(tmp_path: Path) -> None:
+    with open_store(tmp_path / "benchmark.db") as store:
+        names, values = [f"{number:040x}" for number in range(40)], noisy(40, (19, 1.2))
+        for number, (name, time) in enumerate(list(zip(names, days(40), strict=True))[::-1], start=1):
+            add_nights(
+                store, {"sort": [values[40 - number]]}, first=number, revisions=[name], commit_time=time
+            )
+        detect(store)
+        assert verdicts(store) == [("worse", names[19])]
+        level = read_baselines(store, {"sort": ["wall_s"]}, but="")[SORT]["wall_s"]
+        assert abs(level.level - 10.0) < 0.1 and level.results == 19
+        order = read_order(store)
+        assert [
+            one.revision for one in order.sort(store.sessions(), time=lambda one: one.started_at)
+        ] == names
+        assert order.commit_times == dict(zip(names, days(40), strict=True)) and order.unknown == 0
+
+
+def test_a_history_of_an_older_version_is_judged_anew_in_the_order_of_commits(tmp_path: Path) -> None:
+    with open_store(tmp_path / "benchmark.db") as store:
+        names = [f"{number:040x}" for number in range(40)]
+        add_nights(store, {"sort": noisy(40, (19, 1.2))[::-1]}, revisions=names[::-1])
+        detect(store)
+        assert [verdict for verdict, _ in verdicts(store)] == ["better"]
+        with store.database.writing():
+            told = list(zip(days(40), names, strict=True))
+            store.database.many("UPDATE session SET commit_time = ? WHERE revision = ?", told)
+        detect(store)
+        assert verdicts(store) == [("worse", names[19])]
+
+
+def test_a_commit_that_the_repository_lacks_lies_where_its_time_puts_it(tmp_path: Path) -> None:
+    names = make_repository(tmp_path / "repo", 6, times=days(6))
+    lost = "f" * 40
+    with open_store(tmp_path / "benchmark.db") as store:
+        add_nights(store, {"sort": [1.0] * 6}, revisions=names)
+        time = days(3)[2].replace("12:00", "13:00")
+        add_nights(store, {"sort": [1.0]}, first=7, revisions=[lost], commit_time=time)
+        order = read_order(store, Repository(tmp_path / "repo"))
+        (series,) = series_of(store, "sort", "wall_s")
+        assert [one.revision for one in order.points(series)] == [*names[:3], lost, *names[3:]]
+
+
+@given(st.lists(st.sampled_from(["", "1", "2", "3", "4"]), max_size=12))
+def test_a_wrong_clock_moves_no_other_commit(times: list[str]) -> None:
+    ascending = _ascending(times)
+    assert ascending == sorted(ascending) and len(ascending) == len(times)
+    if times == sorted(times) and all(times):
+        assert ascending == times
+
+
+def test_one_commit_of_the_far_future_is_not_believed() -> None:
+    assert _ascending(["1", "9", "2", "3", "", "4"]) == ["1", "1", "2", "3", "3", "4"]
+
+
+def test_a_bare_repository_knows_commits_and_tags(tmp_path: Path) -> None:
+    names = make_repository(tmp_path / "repo", 6, times=days(6))
+    git(tmp_path / "repo", "branch", "-m", "develop")
+    git(tmp_path / "repo", "tag", "v1", names[1])
+    git(tmp_path / "repo", "tag", "-a", "-m", "second", "v2", names[2])
+    git(tmp_path / "repo", "branch", "main", names[0])
+    git(tmp_path, "clone", "-q", "--bare", "repo", "bare.git")
+    with open_store(tmp_path / "benchmark.db") as store:
+        add_nights(store, {"sort": [1.0] * 4}, revisions=[names[5], names[4], names[2], names[0]])
+        read_order(store, open_repository(tmp_path / "bare.git"))
+        order = read_order(store)  # kept, so that nobody needs the repository again
+        (series,) = series_of(store, "sort", "wall_s")
+        assert [names.index(one.revision) for one in order.points(series)] == [0, 2, 4, 5]
+        assert order.tags == {names[2]: (("v1", days(6)[1]), ("v2", days(6)[2]))}
+        assert order.commit_times == {names[i]: days(6)[i] for i in (0, 2, 4, 5)}
+
+
+def test_anything_can_be_sorted() -> None:
+    order = Order(places={"a": 1, "b": 2})
+    rows = [("b", 1), ("x", 4), ("a", 2), ("", 3)]
+    assert order.sort(rows, revision=lambda row: row[0], time=lambda row: row[1]) == [
+        *(("a", 2), ("", 3), ("x", 4), ("b", 1)),
+    ]
+
+
+def test_the_default_branch_is_the_one_that_is_declared_and_readers_go_by_it(tmp_path: Path) -> None:
+    with open_store(tmp_path / "benchmark.db") as store:
+        names = make_repository(tmp_path / "repo", 40)
+        add_nights(store, {"sort": noisy(40)}, revisions=names)
+        feature(store, tmp_path / "repo", names, noisy(12, (0, 1.2), seed=2))
+        detect(store, Repository(tmp_path / "repo"))
+        assert store.findings() == []
+        detect(store, Repository(tmp_path / "repo", "feature"))
+        assert [one.verdict for one in store.findings()] == ["worse"]
+        detect(store, Repository(tmp_path / "repo"))  # who reads the history knows no configuration
+        assert [one.verdict for one in store.findings()] == ["worse"]
+        detect(store, Repository(tmp_path / "repo", "main"))  # it is declared no more
+        assert store.findings() == []
+
+
+def test_the_curve_of_a_drift_shows_it_from_end_to_end(tmp_path: Path) -> None:
+    rising = [10.0 * (1 + 0.004 * max(0, night - 20)) for night in range(200)]
+    with open_store(tmp_path / "benchmark.db") as store:
+        add_nights(
+            store, {"sort": [value * (1 + 0.002 * (-1) ** night) for night, value in enumerate(rising)]}
+        )
+        detect(store)
+        drift = next(one for one in store.findings() if one.kind == "drift")
+        (curve,) = read_curves(store, [drift], read_order(store), window=8)
+        assert curve.index is not None and len(curve.values) <= 16
+        assert curve.values[-1] > 1.2 * curve.values[curve.index], curve.values

@@ -5,18 +5,18 @@ from hypothesis import strategies as st
 
 from findings_nights import noisy
 from paceline.findings.segments import Judged, describe
-from paceline.history.findings import SeriesKey
-from paceline.history.series import Point
+from paceline.history.series import Points
 from paceline.judge import ChangePoint, change_points
+from paceline.judge.changes import Analysis
+from stored_records import made_series
 
 
 def judged(values: list[float], found: tuple[ChangePoint, ...] | None = None) -> Judged:
-    points = [
-        Point(value, (), "", f"night-{i}", f"{i:032x}", f"2026-{i:06}", "passed", "e", "", "s")
-        for i, value in enumerate(values)
-    ]
     found = change_points(values) if found is None else found
-    return Judged(key=SeriesKey(*"abcdef"), epoch=0, direction="lower", points=points, found=found)
+    series = made_series(values)
+    return Judged(
+        key=series.key, epoch=0, direction="lower", points=Points(series), analysis=Analysis(changes=found)
+    )
 
 
 @given(

@@ -64,6 +64,29 @@ def test_the_suite_asks_for_them(names: tuple[str, ...], found: set[str], tmp_pa
 def test_a_session_records_what_to_watch(more: str, expected: list[str], here: Here) -> None:
     (here.path / "paceline.yaml").write_text(SUITE.format(more=more))
     assert here.run("run", "--session-name", "one").returncode == 0
-    with open_store(here.path / "benchmark.db") as store:
+    with open_store(here.path / "results/benchmark.db") as store:
         (told,) = store.records("one")
     assert list(told.case.watch) == expected
+
+
+@pytest.mark.parametrize(
+    ("watch", "own", "words", "code"),
+    [
+        ((), True, (), 0),
+        (("exec_time_s",), True, (), 1),
+        ((), False, (), 1),
+        ((), True, ("--metric", "exec_time_s"), 1),
+    ],
+)
+def test_compare_shows_them_and_fails_by_those_that_somebody_asked_for(
+    here: Here, watch: tuple[str, ...], own: bool, words: tuple[str, ...], code: int
+) -> None:
+    slower, steady = noisy(40, (39, 1.5)), noisy(40, seed=2)
+    with open_store(here.path / "benchmark.db") as store:
+        for number in range(1, 41):
+            metrics = {"exec_time_s": measured(slower[number - 1])}
+            metrics |= {"sort_s": measured(steady[number - 1])} if own else {}
+            told = record(number=number, case=case("sort", watch=watch), metrics=metrics)
+            store.add(session(number), ENVIRONMENT, [told])
+    done = here.run("compare", *words)
+    assert done.returncode == code, done.stdout

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from paceline.errors import HistoryError
 from paceline.history import Store, open_store
 from paceline.history.store.names import CaseNames, Epochs, matcher
-from stored_records import ENVIRONMENT, record, session
+from stored_records import ENVIRONMENT, record, series_of, session
 
 
 def nights(store: Store, key: str, *numbers: int) -> None:
@@ -16,7 +16,7 @@ def nights(store: Store, key: str, *numbers: int) -> None:
 
 
 def values(store: Store, key: str, **wanted: bool) -> list[tuple[float, ...]]:
-    return [series.values for series in store.series(key, "wall_s", **wanted)]
+    return [tuple(series.values) for series in series_of(store, key, "wall_s", **wanted)]
 
 
 def test_a_renamed_case_keeps_its_points(url: str) -> None:
@@ -25,7 +25,7 @@ def test_a_renamed_case_keeps_its_points(url: str) -> None:
         nights(store, "sort", 3)
         store.alias("sort_numbers", "sort")
         assert values(store, "sort") == values(store, "sort_numbers") == [(1.0, 2.0, 3.0)]
-        assert [series.case_key for series in store.iter_series()] == ["sort"] == store.cases()
+        assert [series.case_key for series in store.iter_columns()] == ["sort"] == store.cases()
         assert store.metrics("sort") == ["wall_s"] and store.case_counts()[0][:2] == ("sort", 3)
         assert [one.case.key for one in store.records("night-1")] == ["sort_numbers"]
         assert store.remove_alias("sort_numbers") and not store.remove_alias("sort_numbers")
@@ -72,10 +72,13 @@ def test_a_reset_begins_an_epoch(url: str) -> None:
         nights(store, "other", 1, 2)
         assert store.reset("sort", "sorts twice as much", at="2026-01-04") == "2026-01-04T00:00:00.000Z"
         assert values(store, "sort") == [(3.0, 4.0)] and values(store, "other") == [(1.0, 2.0)]
-        epochs = [(series.epoch, series.values) for series in store.series("sort", "wall_s", all_epochs=True)]
+        epochs = [
+            (series.epoch, tuple(series.values))
+            for series in series_of(store, "sort", "wall_s", all_epochs=True)
+        ]
         assert epochs == [(0, (1.0, 2.0)), (1, (3.0, 4.0))]
-        assert [(one.case_key, one.epoch) for one in store.iter_series()] == [("other", 0), ("sort", 1)]
-        assert len(list(store.iter_series(all_epochs=True))) == 3
+        assert [(one.case_key, one.epoch) for one in store.iter_columns()] == [("other", 0), ("sort", 1)]
+        assert len(list(store.iter_columns(all_epochs=True))) == 3
         (epoch,) = store.epochs("sort")
         assert (epoch.case_key, epoch.why) == ("sort", "sorts twice as much") and store.epochs("other") == []
         # Told twice, it is the same reset; from now on nothing is left to compare.

@@ -10,7 +10,7 @@ import pytest
 
 from paceline.errors import HistoryError
 from paceline.history import Store, open_store
-from paceline.history.export import COLUMNS
+from paceline.history.export import columns_of
 from stored_records import ENVIRONMENT, measured, record, session
 
 
@@ -43,14 +43,14 @@ def read(path: Path) -> list[dict[str, Any]]:
 def test_all_rows_are_there(store: Store, tmp_path: Path, format_: str) -> None:
     path = tmp_path / f"all.{format_}"
     assert store.export(path) == 4
-    rows = sorted(read(path), key=lambda row: (row["case"], row["metric"], row["session"]))
-    assert [(row["case"], row["metric"], row["session"]) for row in rows] == [
+    rows = sorted(read(path), key=lambda row: (row["case_key"], row["metric"], row["session"]))
+    assert [(row["case_key"], row["metric"], row["session"]) for row in rows] == [
         *(("new", "note", "night-1"), ("new", "wall_s", "night-1"), ("new", "wall_s", "night-2")),
         ("other", "wall_s", "night-1"),
     ]
-    assert set(rows[0]) == set(COLUMNS)
+    assert set(rows[0]) == set(columns_of(samples=False))
     assert rows[0]["text"] == 'a "b", c\nd' and rows[0]["value"] in (None, "")
-    assert float(rows[1]["value"]) == 2.0 and int(rows[1]["sample"]) == 2
+    assert float(rows[1]["value"]) == 2.0 and int(rows[1]["sample_count"]) == 2
     assert rows[1]["environment_class"] == "class-1" and rows[1]["session_id"] == session(1).id
     assert [path.name for path in tmp_path.iterdir() if "all" in path.name] == [f"all.{format_}"]
 

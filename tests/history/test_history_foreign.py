@@ -144,7 +144,7 @@ def test_text_that_is_not_utf8_is_said(database: Path) -> None:
 
 
 def test_a_table_whose_words_are_not_text_is_said(database: Path) -> None:
-    broken = database.read_bytes().replace(b"CREATE TABLE case_alias", b"CR\xd2\xf3TE TABLE case_alias")
+    broken = database.read_bytes().replace(b'CREATE TABLE "case_alias"', b'CR\xd2\xf3TE TABLE "case_alias"')
     database.write_bytes(broken)
     with pytest.raises(HistoryError, match=r"words that are not text: the file is damaged"):
         open_store(database)
@@ -256,5 +256,5 @@ def test_no_cell_of_a_table_is_a_formula(tmp_path: Path, begin: str) -> None:
         store.export(tmp_path / "all.csv")
     with (tmp_path / "all.csv").open(newline="") as file:
         (row,) = csv.DictReader(file)
-    assert row["case"] == row["session"] == f"'{trick}"
+    assert row["case_key"] == row["session"] == f"'{trick}"
     assert row["value"] == "-1.5"

@@ -19,7 +19,7 @@ from paceline.judge.requirements import judge
 from paceline.model import Plan, Requirement, Status
 from paceline.record.environment import Environment
 from paceline.session.history import read_levels
-from stored_records import ENVIRONMENT, case, measured, record, session
+from stored_records import ENVIRONMENT, case, measured, record, series_of, session
 
 DRIVER: dict[str, Any] = {**ENVIRONMENT, "comparable": {"cpus": 2}}
 NODE: dict[str, Any] = {
@@ -68,8 +68,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
 
 def test_a_node_has_its_own_class_host_and_packages_in_the_history(nights: Path, here: Here) -> None:
     assert here.run("history", "import", "results").returncode == 0
-    with open_store(nights / "benchmark.db") as store:
-        (own,), (other,) = store.series("here", "wall_s"), store.series("there", "wall_s")
+    with open_store(nights / "results/benchmark.db") as store:
+        (own,), (other,) = series_of(store, "here", "wall_s"), series_of(store, "there", "wall_s")
         known = store.environment(NODE["id"])
     assert (own.environment_class, other.environment_class) == ("class-1", "class-7")
     assert known is not None and known["hostname"] == "far" and known["packages"] == {"numpy": "2.1"}
@@ -79,7 +79,7 @@ def test_merging_keeps_each_record_on_its_machine(nights: Path, here: Here) -> N
     assert here.run("history", "import", "results", "--db", "job.db").returncode == 0
     assert here.run("history", "merge", "all.db", "job.db").returncode == 0
     with open_store(nights / "all.db") as store:
-        assert store.series("there", "wall_s")[0].environment_class == "class-7"
+        assert series_of(store, "there", "wall_s")[0].environment_class == "class-7"
 
 
 def test_a_slowdown_is_caught_on_a_node_of_any_class(nights: Path, here: Here) -> None:
@@ -88,7 +88,7 @@ def test_a_slowdown_is_caught_on_a_node_of_any_class(nights: Path, here: Here) -
     cases = tuple(case(key, requirements=(LIMIT,)) for key in ("here", "there"))
     plan = Plan(session="night-9", directory=tonight, cases=cases)
     own = Environment(id="env-1", class_id="class-1", data=DRIVER, packages=())
-    levels = read_levels(plan, str(nights / "benchmark.db"), own)
+    levels = read_levels(plan, str(nights / "results/benchmark.db"), own)
     for planned, environment, value in ((cases[0], "env-1", 10.0), (cases[1], NODE["id"], 40.0)):
         told = record(case=planned, number=9, environment=environment, metrics={"wall_s": measured(value)})
         judged = judge(told, levels.of(told))
@@ -101,7 +101,7 @@ def test_a_class_without_a_baseline_is_said_and_not_passed_over(nights: Path, he
     plan = Plan(session="night-9", directory=nights / "results" / "night-1", cases=(planned,))
     own = Environment(id="new", class_id="class-new", data={}, packages=())
     told = record(case=planned, number=9, environment="new", metrics={"wall_s": measured(40.0)})
-    judged = judge(told, read_levels(plan, str(nights / "benchmark.db"), own).of(told))
+    judged = judge(told, read_levels(plan, str(nights / "results/benchmark.db"), own).of(told))
     (check,) = judged.requirements
     assert judged.status is Status.PASSED and check.ok and not check.judged
     assert "no earlier result" in check.reason and "6 on others" in check.reason
@@ -137,23 +137,23 @@ def test_a_node_that_nobody_describes_is_not_the_drivers_machine(nights: Path, h
     for path in (nights / "results").glob(f"*/environment-{NODE['id']}.json"):
         path.unlink()
     assert here.run("history", "import", "results").returncode == 0
-    with open_store(nights / "benchmark.db") as store:
-        assert store.series("there", "wall_s")[0].environment_class == NODE["id"]
+    with open_store(nights / "results/benchmark.db") as store:
+        assert series_of(store, "there", "wall_s")[0].environment_class == NODE["id"]
 
 
 def test_importing_again_describes_a_machine_that_an_older_version_took_for_the_drivers(
     nights: Path, here: Here
 ) -> None:
-    with open_store(nights / "benchmark.db") as store:
+    with open_store(nights / "results/benchmark.db") as store:
         for number in range(1, 7):
             files = read_session(nights / "results" / f"night-{number}")
             plain = [record("there", 4 + 0.01 * number, number=number, environment=NODE["id"])]
             store.add(files.session, files.environment, plain)
-        assert store.series("there", "wall_s")[0].environment_class == "class-1"
+        assert series_of(store, "there", "wall_s")[0].environment_class == "class-1"
     assert here.run("history", "import", "results").returncode == 0
     assert here.run("history", "import", "results").returncode == 0
-    with open_store(nights / "benchmark.db") as store:
-        assert store.series("there", "wall_s")[0].environment_class == "class-7"
+    with open_store(nights / "results/benchmark.db") as store:
+        assert series_of(store, "there", "wall_s")[0].environment_class == "class-7"
 
 
 def test_a_session_without_descriptions_of_others_is_read_as_before(nights: Path, here: Here) -> None:
@@ -162,8 +162,8 @@ def test_a_session_without_descriptions_of_others_is_read_as_before(nights: Path
     text = (path / "here" / "record.json").read_text()
     (path / "here" / "record.json").write_text(text.replace('"env-1"', '"env-before"'))
     assert here.run("history", "import", str(path)).returncode == 0
-    with open_store(nights / "benchmark.db") as store:
-        assert store.series("here", "wall_s")[0].environment_class == "class-1"
+    with open_store(nights / "results/benchmark.db") as store:
+        assert series_of(store, "here", "wall_s")[0].environment_class == "class-1"
 
 
 def test_sessions_and_documents_compare_machines_record_by_record(nights: Path) -> None:
@@ -189,10 +189,10 @@ def test_a_resumed_session_keeps_what_described_the_machine_before(here: Here) -
     stored = path / "b" / "record.json"
     stored.write_text(stored.read_text().replace(former["id"], "elsewhere"))
     (here.path / "ready").touch()
-    shutil.rmtree(here.path / "benchmark.db", ignore_errors=True)
+    shutil.rmtree(here.path / "results/benchmark.db", ignore_errors=True)
     assert here.run("run", "--session-name", "one", "--rerun-failed", "--db", "new.db").returncode == 0
     with open_store(here.path / "new.db") as store:
-        (a,), (b,) = store.series("a", "exec_time_s"), store.series("b", "exec_time_s")
+        (a,), (b,) = series_of(store, "a", "exec_time_s"), series_of(store, "b", "exec_time_s")
     assert (a.environment_class, b.environment_class) == (former["class_id"], "other-class")
     assert "another machine" in (path / "report.md").read_text()
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from paceline.errors import HistoryError
 from paceline.history import Added, Store, open_store
 from paceline.model import Record
-from stored_records import ENVIRONMENT, record, records, session
+from stored_records import ENVIRONMENT, record, records, series_of, session
 
 Told = tuple[int, list[Record]]
 """The number of a session, and what is told of it."""
@@ -103,7 +103,7 @@ def test_the_later_of_two_tellings_counts(tmp_path: Path) -> None:
         with open_store(tmp_path / f"{order[0].stem}-first.db") as store:
             for source in order:
                 store.merge_from(source)
-            assert [series.values for series in store.series("sort", "wall_s")] == [(2.0,)]
+            assert [tuple(series.values) for series in series_of(store, "sort", "wall_s")] == [(2.0,)]
 
 
 def test_aliases_and_resets_are_joined(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from paceline.history import Added, open_store
 from paceline.history.store.database import connect
 from paceline.history.store.migrate import stored_revision
 from paceline.history.urls import parse_target
+from stored_records import series_of
 
 WORKER = Path(__file__).with_name("history_worker.py")
 WRITERS, RECORDS = 8, 300
@@ -113,8 +114,8 @@ def test_a_killed_migration_leaves_the_old_schema_or_the_new_one(tmp_path: Path)
             ((sources,),) = database.rows("SELECT count(*) FROM record WHERE outcome LIKE '%\"source\"%'")
             assert sources == 0 or stored_revision(database) == "0001"
         with open_store(path) as store:
-            (series,) = store.series("sort", "duration")
-            assert series.values == (1.0, 2.0, 3.0, 4.0, 5.0)
+            (series,) = series_of(store, "sort", "duration")
+            assert tuple(series.values) == (1.0, 2.0, 3.0, 4.0, 5.0)
             assert store.database.rows(
                 "SELECT count(*) FROM record WHERE source_id IS NULL AND id >= 100"
             ) == [(0,)]

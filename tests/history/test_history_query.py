@@ -186,3 +186,13 @@ def test_the_view_of_coiled_has_its_columns(url: str) -> None:
     assert (first["teardown_outcome"], first["performance_report_url"]) == ("failed", "reports/1.html")
     assert (second["name"], second["call_outcome"], second["duration"]) == ("plain", "passed", 0.25)
     assert second["dask_version"] is None and second["start"] == "2026-01-03 00:00:00.000"
+
+
+@pytest.mark.parametrize("value", ["?", "%", "%s", "100%?", "it's 5 %"])
+def test_questions_and_percents_in_statements_and_values_mean_themselves(url: str, value: str) -> None:
+    with open_store(url) as store, store.database.reading():
+        quoted = value.replace("'", "''")
+        sql = f"""SELECT '{quoted}', 7 % 4, CAST(? AS TEXT), 'a?b' AS "50 % or ?" WHERE 'x%y' LIKE ?"""
+        assert store.database.rows(sql, (value, "x%")) == [(value, 3, value, "a?b")]
+        assert store.database.rows(f"SELECT '{quoted}', 7 % 4") == [(value, 3)]
+        assert store.query(f"SELECT '{quoted}', 7 % 4")[1] == [(value, 3)]

@@ -10,7 +10,7 @@ from object_store import s3  # noqa: F401 - a fixture
 from paceline.errors import HistoryError, PacelineError
 from paceline.history import Added, open_store
 from paceline.history.remote import fetch, pull, push, put
-from stored_records import ENVIRONMENT, record, session
+from stored_records import ENVIRONMENT, record, series_of, session
 
 
 def job(path: Path, *numbers: int) -> Path:
@@ -23,7 +23,7 @@ def job(path: Path, *numbers: int) -> Path:
 
 def values(path: Path) -> list[tuple[float, ...]]:
     with open_store(path) as store:
-        return [series.values for series in store.series("sort", "wall_s")]
+        return [tuple(series.values) for series in series_of(store, "sort", "wall_s")]
 
 
 @pytest.fixture(params=["s3", "file"])

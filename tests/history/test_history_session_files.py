@@ -9,6 +9,7 @@ import pytest
 from paceline.errors import SessionError
 from paceline.history import Added, open_store
 from paceline.history.session_files import ci_run_url, find_sessions, read_session
+from stored_records import series_of
 from workplace import Workplace
 
 SUITE = """\
@@ -51,7 +52,7 @@ def test_run_records_by_itself_and_files_rebuild_the_same(ran: Workplace, tmp_pa
                 store.add(session, environment, records)
             assert store.size().records == 5
         made = {(one.case.key, one.attempt): one for one in store.records("one")}
-    with open_store(ran.path / "benchmark.db") as store:
+    with open_store(ran.path / "results/benchmark.db") as store:
         recorded = {(one.case.key, one.attempt): one for one in store.records("one")}
         assert store.size().records == 5
         assert store.merge_from(rebuilt) == Added(known=5)
@@ -64,8 +65,8 @@ def test_run_records_by_itself_and_files_rebuild_the_same(ran: Workplace, tmp_pa
 
 
 def test_series_use_the_last_attempt(ran: Workplace) -> None:
-    with open_store(ran.path / "benchmark.db") as store:
-        (series,) = store.series("flaky", "exec_time_s")
+    with open_store(ran.path / "results/benchmark.db") as store:
+        (series,) = series_of(store, "flaky", "exec_time_s")
         assert [(point.session, point.status) for point in series.points] == [
             ("one", "passed"),
             ("two", "passed"),
@@ -157,7 +158,7 @@ def test_a_history_that_cannot_be_written_costs_a_line(place: Workplace) -> None
 @pytest.mark.parametrize(
     ("words", "config", "made"),
     [
-        ((), "", ["benchmark.db"]),
+        ((), "", ["results/benchmark.db"]),
         (("--no-history",), "", []),
         ((), "history: {enabled: false}\n", []),
         ((), "history: {url: data/all.db}\n", ["data/all.db"]),

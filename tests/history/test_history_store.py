@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from paceline.errors import HistoryError
 from paceline.history import Added, SessionInfo, Store, open_store
+from paceline.history.session_info import Batch
 from paceline.model import Measurement, Record, Status
-from stored_records import ENVIRONMENT, case, measured, record, records, session
+from stored_records import ENVIRONMENT, case, measured, record, records, series_of, session
 
 
 def nights(store: Store, count: int, **fields: object) -> None:
@@ -22,14 +23,14 @@ def nights(store: Store, count: int, **fields: object) -> None:
 def values(
     store: Store, key: str = "sort", metric: str = "wall_s", **wanted: object
 ) -> list[tuple[float, ...]]:
-    return [series.values for series in store.series(key, metric, **wanted)]  # type: ignore[arg-type]
+    return [tuple(series.values) for series in series_of(store, key, metric, **wanted)]  # type: ignore[arg-type]
 
 
 def test_points_come_in_the_order_of_time_with_all_that_belongs_to_them(url: str) -> None:
     with open_store(url) as store:
         store.add(session(2), ENVIRONMENT, [record(value=2.0, number=2)])
         added = store.add(session(1), ENVIRONMENT, [record(value=1.0, number=1, revision="other")])
-        (series,) = store.series("sort", "wall_s")
+        (series,) = series_of(store, "sort", "wall_s")
     assert added == Added(records=1, samples=1, known=0)
     assert (series.case_key, series.version, series.variant, series.metric) == ("sort", "1", None, "wall_s")
     assert (series.unit, series.direction, series.environment_class, series.epoch) == (
@@ -74,7 +75,7 @@ def test_a_series_has_the_last_attempt_of_each_session(url: str) -> None:
         store.add(session(1), ENVIRONMENT, [retried])
         store.add(session(2), ENVIRONMENT, [record(value=2.0, number=2)])
         assert values(store) == [(2.0, 5.0)]
-        assert [series.values for series in store.iter_series()] == [(2.0, 5.0)]
+        assert [tuple(series.values) for series in store.iter_columns()] == [(2.0, 5.0)]
         # One that failed without a number still takes the place of the one before it.
         failed = replace(retried, attempt=3, status=Status.FAILED, metrics={})
         store.add(session(1), ENVIRONMENT, [failed])
@@ -104,7 +105,7 @@ def test_every_value_is_kept_and_only_numbers_are_points(url: str, value: object
         if value != 10**400:  # of which only the digits are left
             assert found == kept and stored.metrics["wall_s"].samples == (kept,)
         is_number = isinstance(kept, int | float) and math.isfinite(kept)
-        assert len(store.series("sort", "wall_s")) == (1 if is_number else 0)
+        assert len(series_of(store, "sort", "wall_s")) == (1 if is_number else 0)
 
 
 def test_nan_is_kept_and_never_compared(url: str) -> None:
@@ -112,7 +113,7 @@ def test_nan_is_kept_and_never_compared(url: str) -> None:
         store.add(session(), ENVIRONMENT, [record(metrics={"wall_s": measured(math.nan, 1.0, math.nan)})])
         (stored,) = store.records("night-1")
         assert math.isnan(stored.metrics["wall_s"].value)  # type: ignore[arg-type]
-        assert stored.metrics["wall_s"].samples[0] == 1.0 and store.series("sort", "wall_s") == []
+        assert stored.metrics["wall_s"].samples[0] == 1.0 and series_of(store, "sort", "wall_s") == []
         assert store.database.rows("SELECT value, text FROM metric") == [(None, "NaN")]
 
 
@@ -132,7 +133,7 @@ def test_every_sample_is_kept_and_can_be_read_by_sql(url: str) -> None:
             ("one", 0, 5.0),
             ("other", 0, 9.0),
         ]
-        points = {name: store.series("sort", name)[0].points[0] for name in told}
+        points = {name: series_of(store, "sort", name)[0].points[0] for name in told}
         assert {name: point.samples for name, point in points.items()} == {
             **{"many": (1.0, 2.0, 3.0), "one": (5.0,), "none": (), "other": (9.0,)}
         }
@@ -149,7 +150,7 @@ def test_versions_variants_units_and_machines_split_series(url: str) -> None:
         store.add(session(3), ENVIRONMENT, others)
         elsewhere = {**ENVIRONMENT, "id": "env-2", "class_id": "class-2"}
         store.add(session(4), elsewhere, [record(value=4.0, number=4, environment="env-2")])
-        found = store.series("sort", "wall_s")
+        found = series_of(store, "sort", "wall_s")
         kinds = [
             (one.version, one.variant, one.unit, one.environment_class, len(one.points)) for one in found
         ]
@@ -164,16 +165,19 @@ def test_versions_variants_units_and_machines_split_series(url: str) -> None:
             key=str,
         )
         assert values(store, environment_class="class-2") == [(4.0,)]
-        assert {id(one) for one in found} and list(store.iter_series()) == sorted(
+        ordered = sorted(
             found, key=lambda one: (one.version, one.variant or "", one.unit or "", one.environment_class)
         )
+        assert [(one.key, one.points) for one in store.iter_columns(samples=True)] == [
+            (one.key, one.points) for one in ordered
+        ]
 
 
 def test_since_leaves_out_what_is_older(url: str) -> None:
     with open_store(url) as store:
         nights(store, 4)
         assert values(store, since="2026-01-04") == [(3.0, 4.0)]
-        assert [len(one.points) for one in store.iter_series(since="2026-01-05T00:00:00+00:00")] == [1]
+        assert [len(one.points) for one in store.iter_columns(since="2026-01-05T00:00:00+00:00")] == [1]
         assert [info.name for info in store.sessions(since="2026-01-04")] == ["night-4", "night-3"]
         assert [info.name for info in store.sessions(limit=1)] == ["night-4"]
 
@@ -186,9 +190,9 @@ def test_cases_and_metrics_are_listed_and_chosen_by_name_or_glob(url: str) -> No
         )
         assert store.cases() == keys and store.metrics("sort") == ["wall_s"]
         assert store.cases("join*") == keys[:2] and store.cases("join[n=1]") == keys[:1]
-        chosen = store.iter_series(cases=["join[n=?]", "nothing"], metrics=["wall*"])
+        chosen = store.iter_columns(cases=["join[n=?]", "nothing"], metrics=["wall*"])
         assert [series.case_key for series in chosen] == keys[:2]
-        assert list(store.iter_series(metrics=["other"])) == []
+        assert list(store.iter_columns(metrics=["other"])) == []
         assert values(store, "data_setup/load") == [(1.0,)]
 
 
@@ -213,10 +217,13 @@ def test_records_without_an_environment(url: str) -> None:
         assert {stored.environment for name in ("night-1", "night-2") for stored in store.records(name)} == {
             *("", "named")
         }
-        assert [series.environment_class for series in store.series("sort", "wall_s")] == [""]
+        assert [series.environment_class for series in series_of(store, "sort", "wall_s")] == [""]
         # Once somebody describes it, its records are of that class.
         store.add(session(3), {"id": "named", "class_id": "fast"}, [record(number=3, environment="named")])
-        assert sorted(series.environment_class for series in store.series("sort", "wall_s")) == ["", "fast"]
+        assert sorted(series.environment_class for series in series_of(store, "sort", "wall_s")) == [
+            "",
+            "fast",
+        ]
 
 
 def test_an_unknown_session_is_an_error_with_a_way_on(url: str) -> None:
@@ -285,3 +292,32 @@ def test_a_directory_is_not_stored_a_thousand_times(tmp_path: Path) -> None:
             store.add(info, ENVIRONMENT, [record(number=number, command=command)])
         assert store.database.rows("SELECT count(*) FROM setting") == [(1,)]
         assert store.records("night-2")[0].command == ("run", "/data/results/night-2/sort/out")
+
+
+def test_many_sessions_are_one_transaction(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction writes every series that it adds to, so one for each session writes a file many times over."""
+    begun: list[str] = []
+    with open_store(url) as store:
+        writing = store.database.writing
+        monkeypatch.setattr(store.database, "writing", lambda: (begun.append("once"), writing())[1])
+        batches = [
+            Batch(session=session(number), environment=ENVIRONMENT, records=[record(number=number)])
+            for number in range(300)
+        ]
+        assert store.add_all(batches) == Added(records=300, samples=300)
+        assert begun == ["once"]
+        assert store.add_all(batches) == Added(known=300)
+        monkeypatch.setattr("paceline.history.store.writer._ROWS_AT_ONCE", 50)
+        later = [replace(batch, records=[record("join", number=at)]) for at, batch in enumerate(batches)]
+        assert store.add_all(later).records == 300 and len(begun) == 2 + 300 // 25
+        assert len(series_of(store, "join", "wall_s")[0].points) == 300
+
+
+def test_a_session_that_comes_in_parts_is_one(url: str) -> None:
+    with open_store(url) as store:
+        first = Batch(session=session(), environment=ENVIRONMENT, records=[record("a"), record("b", 1.0)])
+        again = replace(first, records=[record("b", 2.0), record("c")])
+        assert store.add_all([first, again, first]) == Added(records=5, samples=5, known=1)
+        assert [info.name for info in store.sessions()] == ["night-1"]
+        assert [one.case.key for one in store.records("night-1")] == ["a", "b", "c"]
+        assert series_of(store, "b", "wall_s")[0].values.tolist() == [1.0]

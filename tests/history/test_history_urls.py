@@ -8,7 +8,7 @@ import pytest
 
 from paceline.errors import HistoryError
 from paceline.history import find_url, open_store
-from paceline.history.urls import parse_target
+from paceline.history.urls import HERE, parse_target, why_here
 
 
 def test_the_first_that_is_told_counts() -> None:
@@ -16,7 +16,20 @@ def test_the_first_that_is_told_counts() -> None:
     assert find_url("given.db", "config.db", environ) == "given.db"
     assert find_url(None, "config.db", environ) == "env.db"
     assert find_url(None, "config.db", {}) == "config.db"
-    assert find_url(None, None, {}) == "benchmark.db"
+
+
+def test_beside_the_results_unless_there_is_one_here_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert find_url(None, None, {}) == "results/benchmark.db"
+    assert find_url(None, None, {}, results=tmp_path) == f"{tmp_path}/benchmark.db"
+    assert why_here(find_url(None, None, {})) == ""
+    Path("benchmark.db").touch()
+    found = find_url(None, None, {})
+    assert (found, why_here(found).startswith("the history is ./benchmark.db, not results/")) == (HERE, True)
+    assert why_here("benchmark.db") == "", "somebody asked for it"
+    assert why_here(find_url(None, None, {}, results=tmp_path), tmp_path) == "", "it is where it belongs"
 
 
 @pytest.mark.parametrize(
@@ -51,7 +64,7 @@ def test_what_is_no_database(text: str) -> None:
 
 def test_passwords_are_not_shown() -> None:
     target = parse_target("postgres://me:hunter2@host:5432/db?sslmode=require")
-    assert target.url == "postgresql+psycopg://me:hunter2@host:5432/db?sslmode=require"
+    assert target.url == "postgresql://me:hunter2@host:5432/db?sslmode=require"
     assert str(target) == "postgresql://me:***@host:5432/db?sslmode=require"
     assert str(parse_target("postgresql://me@host/db")) == "postgresql://me@host/db"
     assert (

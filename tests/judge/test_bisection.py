@@ -117,3 +117,19 @@ def test_wrong_use_is_one_clear_line() -> None:
         Bisection(0, good=[1], bad=[2])
     with pytest.raises(PacelineError, match="there is no commit 9: they are 0 to 3"):
         Bisection(4, good=[1], bad=[2]).observe(9, 1.0)
+
+
+def test_a_commit_that_is_known_to_have_done_it_elsewhere_takes_fewer_runs() -> None:
+    def runs(known: list[int]) -> int:
+        total = 0
+        for seed in range(15):
+            random = np.random.default_rng(seed)
+            ends = [[float(random.normal(level, 1)) for _ in range(8)] for level in (100, 102)]
+            search = Bisection(COUNT, good=ends[0], bad=ends[1], known=known)
+            while not search.done and search.runs < 200:
+                commit = search.next()
+                search.observe(commit, float(random.normal(100 + 2 * (commit >= 40), 1)))
+            total += search.runs
+        return total
+
+    assert runs([40]) < 0.8 * runs([])

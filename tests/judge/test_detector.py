@@ -1,5 +1,7 @@
 """A growing series, and many at once, get the answers that the function gives for one."""
 
+from bisect import bisect
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -49,6 +51,21 @@ def test_so_is_one_that_is_long() -> None:
     assert detector.change_points == change_points(series)
     found = [point.index for point in detector.change_points]
     assert all(min(abs(index - place) for index in found) <= 3 for place in (200, 766, 1280, 1900, 2305))
+
+
+def test_so_is_one_whose_values_come_in_any_order() -> None:
+    random = np.random.default_rng(7)
+    series = random.normal(100, 1, 2400)
+    for place in (300, 1100, 1900):
+        series[place:] += 8
+    detector, seen = Detector(), list[int]()
+    for count, newest in enumerate(random.permutation(2400).tolist(), start=1):
+        at = bisect(seen, newest)
+        seen.insert(at, newest)
+        detector.insert(at, series[newest])
+        if count % 160 == 0:
+            assert detector.change_points == change_points(series[seen])
+    assert {300, 1100, 1900} <= {point.index for point in detector.change_points}
 
 
 def test_what_was_appended_is_not_what_the_caller_holds() -> None:

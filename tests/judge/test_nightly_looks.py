@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from paceline.judge import ChangePoint, analyse, change_points
+from paceline.judge.discoveries import FLOOR
 
 BELIEVED = 1e-4
 Noise = Callable[[np.random.Generator, int], np.ndarray]
@@ -149,3 +150,21 @@ def test_a_week_is_seven_days_where_days_are_known() -> None:
     assert near(by_days, place) and len(by_days) == 1
     assert by_days[0].p_value < min((one.p_value for one in near(by_points, place)), default=1.0)
     assert change_points(values, range(len(values))) == by_points
+
+
+def test_a_drift_that_begins_late_and_ends_is_told_while_it_lasts_and_seldom_as_steps() -> None:
+    """Flat, 10 % over 200 nights, and flat again, looked at every eighth night."""
+    as_steps = 0
+    for seed in range(8):
+        random = np.random.default_rng([seed, 5])
+        begin = int(random.integers(30, 90))
+        ramp = np.clip((np.arange(330) - begin) / 200, 0, 1)
+        values = 100 * (1 + 0.1 * ramp) * (1 + 0.02 * random.standard_normal(330))
+        looks = {length: analyse(values[:length]) for length in range(40, 331, 8)}
+        told = [length for length, one in looks.items() if one.drift and one.drift.effect >= 0.03]
+        assert begin + 30 < told[0] < begin + 150
+        last = looks[328].drift
+        assert last is not None and abs(last.end - last.begin - 200) <= 80
+        assert last.effect == pytest.approx(0.1, abs=0.035)
+        as_steps += any(point.p_value <= FLOOR for one in looks.values() for point in one.changes)
+    assert as_steps <= 4

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-import paceline.pytest_plugin.session  # noqa: F401 - pytester forgets what a run inside imports
+import paceline.findings.between  # pytester forgets what a run inside imports, and numpy can't be twice
+import paceline.pytest_plugin.session  # noqa: F401
 from paceline.history import SessionInfo, open_store
 from paceline.model import Record
 

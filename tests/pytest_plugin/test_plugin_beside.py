@@ -8,7 +8,8 @@ import pytest
 from paceline.findings.order import read_order
 from paceline.history import open_store
 from paceline.model import Status
-from pytest_plugin.benchmark_suite import Suite
+from pytest_plugin.benchmark_suite import INSTALLED, Suite
+from stored_records import series_of
 
 
 def test_workers_lose_nothing_and_are_one_session(suite: Suite) -> None:
@@ -18,7 +19,7 @@ import pytest
 
 @pytest.mark.parametrize("number", range(12))
 def test_it(bench, number, testrun_uid, test_run_benchmark):
-    bench(int)
+    bench(int, rounds=5)
     test_run_benchmark.uid = testrun_uid
     test_run_benchmark.odd = float("nan")
 """
@@ -51,7 +52,7 @@ def test_what_is_measured_beside_others_does_not_join_the_series(
     suite.write("def test_it(benchmark_time):\n    with benchmark_time:\n        sum(range(9999))\n")
     assert suite.run_apart("-n", workers, PACELINE_DISTURBED="mark").returncode == 0
     with open_store(suite.path / "benchmark.db") as store:
-        (series,) = [one for one in store.iter_series() if one.metric == "duration"]
+        (series,) = [one for one in store.iter_columns() if one.metric == "duration"]
         assert len(series.points) == 1 and len(read_order(store).points(series)) == judged
 
 
@@ -63,7 +64,7 @@ import pytest
 
 @pytest.mark.parametrize("number", range(10))
 def test_it(bench, number):
-    bench(int)
+    bench(int, rounds=5)
     if number == 4:
         os._exit(3)
 """
@@ -116,7 +117,7 @@ def test_their_options_alone_switch_nothing_on(suite: Suite) -> None:
 
 
 def test_without_pytest_benchmark(suite: Suite) -> None:
-    suite.write("def test_it(bench):\n    bench(int)\n")
+    suite.write("def test_it(bench):\n    bench(int, rounds=5)\n")
     assert suite.run("-p", "no:benchmark", "-p", "no:xdist").ret == 0
     assert set(suite.records()) == {"test_it"}
 
@@ -131,5 +132,52 @@ def test_the_history_is_plain_sqlite(suite: Suite) -> None:
     connection.close()
     assert len(rows) == 2 and all(row[2] > 0 for row in rows)
     with open_store(suite.path / "benchmark.db") as store:
-        (series,) = store.series("test_it.py::test_ours", "duration")
+        (series,) = series_of(store, "test_it.py::test_ours", "duration")
     assert len(series.points) == 2 and series.points[0].source_hash
+
+
+THEIRS = """
+import pytest
+
+def pytest_addoption(parser):
+    parser.addoption("--benchmark", {kind}, help="collect data in a way of our own")
+
+@pytest.fixture
+def collects(request):
+    return request.config.getoption("--benchmark")
+"""
+OWN_OPTION = "this suite has an option --benchmark of its own, which was used; with --paceline, "
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "value"),
+    [("action='store_true'", "--benchmark", True), ("default=None", "--benchmark=all", "all")],
+)
+def test_an_option_of_the_suites_own_wins_and_a_line_says_so(
+    suite: Suite, kind: str, given: str, value: object
+) -> None:
+    suite.write(THEIRS.format(kind=kind), "conftest.py")
+    body = f"    assert collects == {value!r}\n    with benchmark_time:\n        pass\n"
+    suite.write(f"def test_it(collects, benchmark_time):\n{body}")
+    result = suite.plain(given, "-q")
+    result.assert_outcomes(passed=1)
+    assert OWN_OPTION in result.stdout.str() and not (suite.path / "benchmark.db").exists()
+
+    result = suite.plain(given, "--paceline")
+    result.assert_outcomes(passed=1)
+    assert OWN_OPTION not in result.stdout.str() and set(suite.records()) == {"test_it"}
+
+
+def test_a_suites_own_option_in_a_folder_that_is_seen_late_is_left_alone(suite: Suite) -> None:
+    suite.write(THEIRS.format(kind="action='store_true'"), "deep/down/conftest.py")
+    suite.write("def test_it(collects):\n    pass\n", "deep/down/test_it.py")
+    suite.plain("deep").assert_outcomes(passed=1)
+    assert "fixtures mark, and add it to" in suite.plain("--help").stdout.str()
+
+
+def test_a_conftest_may_name_the_plugin(suite: Suite) -> None:
+    suite.write("pytest_plugins = ['paceline.pytest_plugin']\n", "conftest.py")
+    suite.write("def test_it(bench):\n    bench(int)\n")
+    done = suite.run_apart(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1") if INSTALLED else suite.run_apart()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert set(suite.records()) == {"test_it"}

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.model import name_case
-from paceline.pytest_plugin.cases import LONGEST_VALUE, params_of, source_of
+from paceline.pytest_plugin.cases import source_of
+from paceline.pytest_plugin.parameters import LONGEST_VALUE, params_of
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 

@@ -11,8 +11,10 @@ from pytest_plugin.benchmark_suite import Suite
 pytestmark = pytest.mark.dask
 
 MIB = 1 << 20
+ONE_LOOK = "memory was looked at once, when the region began"
 
 TESTS = """
+import threading
 import time
 from types import SimpleNamespace
 
@@ -52,6 +54,23 @@ def test_peak(client, benchmark_all):
 def test_quiet_after_it(client, benchmark_all):
     with benchmark_all(client):
         client.submit(int, pure=False).result()
+
+def test_sampled(client, benchmark_memory, test_run_benchmark):
+    sums, ended = [], threading.Event()
+
+    def look():
+        while not ended.wait(0.5 if sums else 0):
+            sums.append(client.run_on_scheduler(
+                lambda dask_scheduler: sum(one.memory.process for one in dask_scheduler.workers.values())
+            ))
+
+    thread = threading.Thread(target=look)
+    with benchmark_memory(client):
+        thread.start()
+        client.gather(client.map(hold, [60, 61], [4, 4], pure=False))
+        ended.set()
+    thread.join()
+    test_run_benchmark.highest, test_run_benchmark.mean = max(sums), sum(sums) / len(sums)
 
 def test_compute(client, benchmark_task_durations):
     with benchmark_task_durations(client):
@@ -114,7 +133,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Record]:
     suite: Any = Suite(type("Place", (), {"path": folder})())  # type: ignore[arg-type]
     suite.write(TESTS)
     done = suite.run_apart()
-    assert "10 passed" in done.stdout and "1 failed" in done.stdout, done.stdout + done.stderr
+    assert "11 passed" in done.stdout and "1 failed" in done.stdout, done.stdout + done.stderr
     found: dict[str, Record] = suite.records()
     return found
 
@@ -127,15 +146,22 @@ def value(record: Record, metric: str) -> float:
 
 def test_peaks_are_those_of_the_region(records: dict[str, Record]) -> None:
     peak, quiet = records["test_peak"], records["test_quiet_after_it"]
-    assert value(peak, "peak_memory") > value(quiet, "average_memory") + 150 * MIB
-    assert value(quiet, "peak_memory") < value(peak, "peak_memory") - 100 * MIB
+    # The average is what workers last told the scheduler, some of it before the region: as Coiled has it.
+    assert value(peak, "kernel_peak_memory") > 200 * MIB
+    assert value(quiet, "kernel_peak_memory") < value(peak, "kernel_peak_memory") - 100 * MIB
     for record in (peak, quiet):
         assert 50 * MIB < value(record, "average_memory") <= value(record, "peak_memory")
-        assert value(record, "peak_memory_sampled") <= value(record, "peak_memory")
-        assert (record.metrics["peak_memory"].unit, record.metrics["peak_memory"].direction) == (
-            "bytes",
-            "lower",
-        )
+        for name in ("average_memory", "peak_memory", "kernel_peak_memory"):
+            assert (record.metrics[name].unit, record.metrics[name].direction) == ("bytes", "lower")
+        assert all(ONE_LOOK in text for text in record.warnings)  # on a busy machine there is time for two
+
+
+def test_memory_is_what_coiled_measures(records: dict[str, Record]) -> None:
+    record = records["test_sampled"]
+    # The mean and the highest of the sums that the scheduler knew of, every half second.
+    assert value(record, "peak_memory") == pytest.approx(value(record, "highest"), rel=0.1)
+    assert value(record, "average_memory") == pytest.approx(value(record, "mean"), rel=0.15)
+    assert value(record, "highest") > 200 * MIB and record.warnings == ()
 
 
 def test_everything_has_all_columns(records: dict[str, Record]) -> None:
@@ -154,7 +180,7 @@ def test_everything_has_all_columns(records: dict[str, Record]) -> None:
     assert value(record, "worker_max_tick") > 0 and value(record, "scheduler_max_tick") > 0
     assert record.details["cluster_name"] == "two" and record.details["dask_version"]
     assert record.details["cluster_size"] == {"workers": 2, "threads": 2, "memory_bytes": 1024 * MIB}
-    assert record.warnings == ()
+    assert all(ONE_LOOK in text for text in record.warnings)
 
 
 def test_time_goes_where_it_was_spent(records: dict[str, Record]) -> None:
@@ -168,13 +194,18 @@ def test_time_goes_where_it_was_spent(records: dict[str, Record]) -> None:
 def test_an_address_is_as_good_as_a_cluster(records: dict[str, Record]) -> None:
     record = records["test_address"]
     assert value(record, "compute_cpu_time") >= 0.045 and value(record, "peak_memory") > 50 * MIB
-    assert record.details["cluster_name"].startswith("tcp://127.0.0.1:") and record.warnings == ()
+    assert record.details["cluster_name"].startswith("tcp://127.0.0.1:")
+    assert all(ONE_LOOK in text for text in record.warnings)
 
 
 def test_workers_that_come_count_and_those_that_go_are_named(records: dict[str, Record]) -> None:
     joining, leaving = records["test_joining"], records["test_leaving"]
-    assert value(joining, "peak_memory") > value(leaving, "peak_memory") + 60 * MIB
-    assert leaving.warnings == ("benchmark_memory: memory of 1 worker(s) that left is not counted",)
+    assert (
+        value(joining, "kernel_peak_memory")
+        > value(records["test_quiet_after_it"], "average_memory") + 60 * MIB
+    )
+    assert "benchmark_memory: 1 worker(s) left, so kernel_peak_memory is not known" in leaving.warnings
+    assert "kernel_peak_memory" not in leaving.metrics and "peak_memory" in leaving.metrics
 
 
 def test_clusters_tell_of_themselves(records: dict[str, Record]) -> None:
@@ -214,7 +245,7 @@ def test_it(benchmark_all, benchmark_time, test_run_benchmark):
     done = suite.run_apart("--benchmark-profile", "dask")
     assert done.returncode == 0, done.stdout + done.stderr
     record = suite.record("test_it")
-    assert value(record, "peak_memory") < 1.5 * value(record, "resident")
+    assert value(record, "kernel_peak_memory") < 1.5 * value(record, "resident")
     page = Path(record.details["performance_report_url"])
     assert page.name == "performance-report.html" and "bokeh" in page.read_text().lower()
     assert len(record.metrics["duration"].samples) == 2

@@ -41,7 +41,9 @@ def test_a_session_knows_where_it_ran(suite: Suite, monkeypatch: pytest.MonkeyPa
 def test_the_database_is_the_option_then_the_variable_then_the_default(
     suite: Suite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    suite.write("import os\n\ndef test_it(bench, tmp_path):\n    bench(int)\n    os.chdir(tmp_path)\n")
+    suite.write(
+        "import os\n\ndef test_it(bench, tmp_path):\n    bench(int, rounds=5)\n    os.chdir(tmp_path)\n"
+    )
     for _ in range(2):
         suite.run().assert_outcomes(passed=1)
         os.chdir(suite.path)
@@ -103,14 +105,14 @@ import os
 import signal
 
 def test_before(bench):
-    bench(int)
+    bench(int, rounds=5)
 
 def test_killed(bench):
-    bench(int)
+    bench(int, rounds=5)
     os.kill(os.getpid(), signal.SIGKILL)
 
 def test_after(bench):
-    bench(int)
+    bench(int, rounds=5)
 """
     )
     assert suite.run_apart().returncode == -9
@@ -133,7 +135,7 @@ def test_after(bench):
 
 
 def test_an_interrupted_test_is_recorded_as_such(suite: Suite) -> None:
-    suite.write("def test_it(bench):\n    bench(int)\n    raise KeyboardInterrupt\n")
+    suite.write("def test_it(bench):\n    bench(int, rounds=5)\n    raise KeyboardInterrupt\n")
     assert suite.run_apart().returncode == 2
     assert suite.record("test_it").status is Status.INTERRUPTED
 
@@ -207,7 +209,7 @@ import pytest
 
 @pytest.mark.parametrize("number", range(30))
 def test_it(test_run_benchmark, number):
-    test_run_benchmark.duration = float(os.environ["SECONDS_TAKEN"])
+    test_run_benchmark.duration = [float(os.environ["SECONDS_TAKEN"]) * (1 + turn / 1000) for turn in range(9)]
     test_run_benchmark.peak_memory = 2 ** 20
 """
     )
@@ -216,16 +218,19 @@ def test_it(test_run_benchmark, number):
         first = suite.run("--color=no")
         os.environ["SECONDS_TAKEN"] = "1.5"
         second = suite.run("--color=no")
+        third = suite.run("--color=no")
     finally:
         del os.environ["SECONDS_TAKEN"]
     first.stdout.fnmatch_lines(["-* benchmarks: 30 recorded in benchmark.db -*"])
     second.stdout.fnmatch_lines(
         [
-            "test*duration*memory*since last",
-            "test_it.py::test_it?number=0?*1.5 s*1 MiB*+50 %",
+            "test*median*memory*since last",
+            "test_it.py::test_it?number=0?*1.51 s ±0.27 %*1 MiB*worse: +50 % (+4?.? % to +50.? %)",
             "… and 5 more",
+            "± is the standard deviation *",
         ]
     )
+    third.stdout.fnmatch_lines(["test_it.py::test_it?number=0?*1.51 s ±0.27 %*1 MiB*same: 0 % (*"])
     assert "\x1b[" not in second.stdout.str()
 
 

@@ -25,7 +25,7 @@ def each(module_log):
 
 def test_first(each, module_log, bench):
     module_log.append("first")
-    bench(int)
+    bench(int, rounds=5)
 
 def test_failing(each, module_log, bench):
     module_log.append("failing")
@@ -43,7 +43,7 @@ def test_plain(module_log):
 
 def test_what_passed_runs_again_and_wider_fixtures_stay(suite: Suite) -> None:
     suite.write(COUNTED)
-    suite.write("def test_in_another_module(bench):\n    bench(int)\n", "test_zzz.py")
+    suite.write("def test_in_another_module(bench):\n    bench(int, rounds=5)\n", "test_zzz.py")
     result = suite.run("--benchmark-profile", "memray,dask", "-s")
     result.assert_outcomes(passed=4, failed=1)
     passes = [
@@ -93,7 +93,7 @@ runs = []
 
 def test_it(bench, monkeypatch):
     runs.append(1)
-    bench(int)
+    bench(int, rounds=5)
 
 def test_second_pass_fails(bench):
     runs.append(1)
@@ -134,7 +134,7 @@ def wide():
     raise OSError("does not end")
 
 def test_it(wide, bench):
-    bench(int)
+    bench(int, rounds=5)
 """
     )
     result = suite.run("--benchmark-profile", "dask")

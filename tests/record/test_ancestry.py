@@ -94,14 +94,14 @@ def test_a_session_and_the_history_keep_it(
     assert at(root).run("run", "--session-name", "one").returncode == 0
     known = json.loads((root / "results/one/environment.json").read_text())["git"]
     assert (known["branch"], known["merge_base"]) == ("feature", base)
-    with open_store(root / "benchmark.db") as store:
+    with open_store(root / "results/benchmark.db") as store:
         told = store.session("one")
         assert told is not None and (told.branch, told.merge_base) == ("feature", base)
         assert told.commit_time.endswith("Z") and told.commit_time[:4] == known["commit_time"][:4]
         rows = store.query("SELECT branch, merge_base FROM session")[1]
     assert rows == [("feature", base)]
     with open_store(root / "merged.db") as store:
-        store.merge_from(root / "benchmark.db")
+        store.merge_from(root / "results/benchmark.db")
         merged = store.session("one")
     assert merged is not None and merged.merge_base == base
 

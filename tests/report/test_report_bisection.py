@@ -22,6 +22,7 @@ from paceline.experiments.bisect.report import (
 from paceline.experiments.builds.build import Candidate
 from paceline.judge import Comparison
 from paceline.record.codec import dump
+from paceline.report.table import Screen
 
 NASTY = "<script>alert('|`*')</script>\x1b[31m"
 GOOD = Candidate(ident="aaaa", label="aa", title="First")
@@ -99,7 +100,7 @@ def test_the_curve_is_drawn_with_every_value_and_the_culprit() -> None:
 
 
 def test_lines_and_markdown_show_names_as_they_are() -> None:
-    lines = list(bisection_lines(RESULT))
+    lines = list(bisection_lines(RESULT, Screen()))
     assert lines[0] == RESULT.message
     assert any(line.startswith("→  22") for line in lines)
     assert not any("\x1b" in line for line in lines)

@@ -6,11 +6,14 @@ import os
 import pty
 import re
 import threading
+import time
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -23,7 +26,9 @@ from paceline.numbers import clock, duration, number, size
 from paceline.report import live as live_view
 from paceline.report.format import display_width, measured, output_line, quantity, spelled_for, visible
 from paceline.report.live import LiveConsole, Running
-from paceline.report.terminal import PlainConsole, QuietConsole, make_console
+from paceline.report.log import LogConsole
+from paceline.report.table import Screen
+from paceline.report.terminal import LineConsole, QuietConsole, make_console
 from patience import wait_until
 from report.reports import MISSED, make_case, make_record, make_report
 
@@ -35,7 +40,7 @@ def no_output(lines: int) -> list[str]:
 class TestPlainLog:
     def test_has_the_shape_of_the_hierarchical_log(self, tmp_path: Path) -> None:
         stream = io.StringIO()
-        console = PlainConsole(stream)
+        console = LogConsole(stream)
         records = [
             make_record("removal_xenna", exec_time_s=45.21),
             make_record("removal_ray_data", Status.FAILED, exec_time_s=12.3, reason="exit code 3"),
@@ -62,7 +67,7 @@ class TestPlainLog:
 
     def test_says_whose_lines_follow_when_cases_run_side_by_side(self) -> None:
         stream = io.StringIO()
-        console = PlainConsole(stream)
+        console = LogConsole(stream)
         for name in ("a", "b"):
             console.case_started(make_case(name), ["true"], Path(name), no_output)
         console.run_started(make_case("a"), "repeat 1/2")
@@ -80,7 +85,7 @@ class TestPlainLog:
             requirements=(MISSED,),
             warnings=("the machine was busy",),
         )
-        PlainConsole(stream).case_finished(record, Path("c"))
+        LogConsole(stream).case_finished(record, Path("c"))
         text = stream.getvalue()
         assert text.count("windows ≥ 100: got 50") == 1
         assert "must be at least" not in text
@@ -89,7 +94,7 @@ class TestPlainLog:
     def test_spells_symbols_out_where_the_encoding_has_none(self) -> None:
         raw = io.BytesIO()
         stream = io.TextIOWrapper(raw, encoding="ascii", write_through=True)
-        console = PlainConsole(stream)
+        console = LogConsole(stream)
         console.case_finished(make_record("größe"), Path("x"))
         console.case_finished(make_record("y", Status.TIMEOUT, reason="ended after 5 s"), Path("y"))
         text = raw.getvalue().decode("ascii")
@@ -99,7 +104,7 @@ class TestPlainLog:
 
     def test_keeps_lines_whole_when_many_threads_write(self) -> None:
         stream = io.StringIO()
-        console = PlainConsole(stream)
+        console = LogConsole(stream)
 
         def tell(name: str) -> None:
             for _ in range(50):
@@ -120,7 +125,7 @@ class TestPlainLog:
         reading, writing = os.pipe()
         os.close(reading)
         stream = os.fdopen(writing, "w")
-        console = PlainConsole(stream)
+        console = LogConsole(stream)
         console.note("nobody reads this")
         console.session_finished(make_report([make_record("a")]), Path("s"))
         with pytest.raises(BrokenPipeError):
@@ -128,7 +133,7 @@ class TestPlainLog:
 
     def test_quiet_tells_of_failures_and_the_end_only(self) -> None:
         stream = io.StringIO()
-        console = QuietConsole(stream)
+        console = QuietConsole(stream, Screen())
         records = [make_record("good"), make_record("bad", Status.FAILED, reason="exit code 1")]
         report = make_report(records)
         console.session_started(report.plan, 0)
@@ -136,16 +141,18 @@ class TestPlainLog:
             console.case_started(record.case, ["true"], Path(record.case.name), no_output)
             console.run_started(record.case, "repeat 1/2")
             console.case_finished(record, Path(record.case.name))
+        console.mention("run 3: abc 1.2 s, likely abc")
+        console.note("not recorded in the history")
         console.session_finished(report, Path("/results/s"))
         text = stream.getvalue()
-        assert "good" not in text
+        assert "good" not in text and "run 3" not in text and "not recorded in the history\n" in text
         assert "exit code 1" in text
         assert re.search(r"1 passed, 1 failed of 2 cases in .*; results in /results/s\n$", text)
 
     def test_many_warnings_are_cut(self) -> None:
         stream = io.StringIO()
         warnings = tuple(f"busy {i}" for i in range(50))
-        PlainConsole(stream).case_finished(make_record("a", warnings=warnings), Path("/s/a"))
+        LogConsole(stream).case_finished(make_record("a", warnings=warnings), Path("/s/a"))
         assert stream.getvalue().count("warning: busy") == 3
         assert "\t\t… and 47 more warnings in record.json\n" in stream.getvalue()
 
@@ -153,18 +160,18 @@ class TestPlainLog:
         stream = io.StringIO()
         (tmp_path / "attempts").mkdir()
         record = replace(make_record("a"), case=make_case("a", repeat=3))
-        PlainConsole(stream).case_finished(record, tmp_path)
+        LogConsole(stream).case_finished(record, tmp_path)
         assert f"Logs found in {tmp_path}/attempts\n" in stream.getvalue()
 
     def test_a_case_that_never_ran_has_no_logs(self, tmp_path: Path) -> None:
         stream = io.StringIO()
-        PlainConsole(stream).case_finished(make_record("a", Status.LAUNCH_ERROR, reason="no X"), tmp_path)
+        LogConsole(stream).case_finished(make_record("a", Status.LAUNCH_ERROR, reason="no X"), tmp_path)
         assert "no X" in stream.getvalue()
         assert "Logs found" not in stream.getvalue()
 
     def test_remembers_why_its_stream_takes_no_more(self) -> None:
         with suppress(OSError), Path("/dev/full").open("w") as stream:
-            console = PlainConsole(stream)
+            console = LogConsole(stream)
             console.note("lost")
             console.note("not even tried")
         assert console.fault is not None
@@ -172,14 +179,18 @@ class TestPlainLog:
 
     def test_says_why_a_session_is_not_whole(self) -> None:
         report = replace(make_report([make_record("a")]), unfinished="the disk is full")
-        for console_class in (PlainConsole, QuietConsole):
+        for make in (
+            LogConsole,
+            partial(LineConsole, screen=Screen()),
+            partial(QuietConsole, screen=Screen()),
+        ):
             stream = io.StringIO()
-            console_class(stream).session_finished(report, Path("/s"))
+            make(stream).session_finished(report, Path("/s"))
             assert "Unfinished: the disk is full\n" in stream.getvalue()
 
     def test_skipped_cases_have_no_time_and_no_logs(self) -> None:
         stream = io.StringIO()
-        PlainConsole(stream).case_finished(
+        LogConsole(stream).case_finished(
             make_record("c", Status.SKIPPED, reason="needs a, which failed"), Path("c")
         )
         assert stream.getvalue() == "\tFinished c\n\t\t❌ Run Skipped\n\t\tneeds a, which failed\n"
@@ -263,7 +274,7 @@ class TestFormat:
         assert [display_width(text) for text in ("abc", "名前", "e\u0301")] == [3, 4, 1]
 
 
-class Screen:
+class Terminal:
     """A pseudo-terminal of a given width, and all that was written to it."""
 
     def __init__(self, columns: int) -> None:
@@ -286,29 +297,68 @@ class Screen:
         bare = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", self.text())
         return [line for line in re.split("[\r\n]+", bare) if line.strip()][-1]
 
+    def shown(self) -> list[str]:
+        """What stands on an endless screen after all of it: lines may be written over and erased."""
+        lines, row = [""], 0
+        for part in re.findall(r"\x1b\[[0-9;?]*[a-zA-Z]|\r|\n|[^\x1b\r\n]+", self.text()):
+            if part == "\n":
+                row += 1
+                lines += [""] * (row + 1 - len(lines))
+            elif up := re.fullmatch(r"\x1b\[(\d*)A", part):
+                row = max(0, row - int(up[1] or 1))
+            elif part == "\x1b[2K":
+                lines[row] = ""
+            elif not part.startswith(("\x1b", "\r")):
+                lines[row] += part
+        return lines
+
     def close(self) -> None:
         self.stream.close()
         os.close(self._reader)
 
 
 @pytest.fixture(params=[20, 100])
-def screen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Screen]:
+def screen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.setenv("COLUMNS", str(request.param))
     monkeypatch.setenv("LINES", "24")
-    opened = Screen(request.param)
+    opened = Terminal(request.param)
     yield opened
     opened.close()
 
 
 class TestLiveView:
-    def test_is_chosen_on_a_terminal_that_can_redraw(self, screen: Screen) -> None:
+    def test_is_chosen_on_a_terminal_that_can_redraw(self, screen: Terminal) -> None:
         assert isinstance(make_console(screen.stream), LiveConsole)
-        assert isinstance(make_console(screen.stream, environ={"TERM": "dumb"}), PlainConsole)
-        assert isinstance(make_console(screen.stream, environ={}), PlainConsole)
+        assert isinstance(make_console(screen.stream, environ={"TERM": "dumb"}), LineConsole)
+        assert isinstance(make_console(screen.stream, environ={}), LineConsole)
+        assert isinstance(make_console(screen.stream, log="plain"), LogConsole)
         assert isinstance(make_console(screen.stream, quiet=True), QuietConsole)
 
-    def test_shows_the_running_case_then_its_end(self, screen: Screen, tmp_path: Path) -> None:
+    def test_no_line_is_lost_while_the_view_is_drawn_anew(
+        self, screen: Terminal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The view gets lower when a case ends; what stands above it must not be erased with it."""
+        monkeypatch.setattr(live_view, "REFRESHES_A_SECOND", 2000)
+        records = [make_record(f"c{number}", exec_time_s=1) for number in range(200)]
+        report = make_report(records)
+
+        def run(record: Record) -> None:
+            console.case_started(record.case, ["x"], Path("a"), lambda n: ["one", "two", "three"][-n:])
+            time.sleep(0.001)  # for the view to be drawn now and then
+            console.case_finished(record, Path("a"))
+            screen.text()
+
+        with make_console(screen.stream) as console:
+            console.session_started(report.plan, 0)
+            with ThreadPoolExecutor(4) as pool:
+                list(pool.map(run, records))
+            console.session_finished(report, Path("/s"))
+        lines = screen.shown()
+        assert [one for one in records if not any(f"✓  {one.case.name} " in line for line in lines)] == []
+        assert not any("▶" in line for line in lines)
+
+    def test_shows_the_running_case_then_its_end(self, screen: Terminal, tmp_path: Path) -> None:
         (tmp_path / "b" / "logs").mkdir(parents=True)
         records = [
             make_record("a", exec_time_s=2),
@@ -331,18 +381,17 @@ class TestLiveView:
         bare = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", text)
         for expected in (
             "Started session s",
-            "✅ a",
-            "❌ b",
+            "✓  a",
+            "✗  b",
             "exit code 7",
-            f"Logs found in {tmp_path}/b/logs",
             "a note",
         ):
             assert expected in bare
-        assert bare.rstrip().endswith("Results in /s")
+        assert "Results in /s Next: paceline show /s b" in " ".join(bare.split())
         assert text.count("\x1b[?25h") >= text.count("\x1b[?25l"), "the cursor is shown again"
 
     def test_what_stands_below_a_line_is_never_older_than_the_line(
-        self, screen: Screen, monkeypatch: pytest.MonkeyPatch
+        self, screen: Terminal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(live_view, "REFRESHES_A_SECOND", 0.001)  # only what we print makes it draw
         records = [make_record("a"), make_record("b")]
@@ -355,13 +404,13 @@ class TestLiveView:
                 console.case_finished(record, Path("x"))
                 assert f"{done}/2 done" in screen.last_line()
 
-    def test_leaves_the_terminal_usable_after_an_error(self, screen: Screen) -> None:
+    def test_leaves_the_terminal_usable_after_an_error(self, screen: Terminal) -> None:
         with suppress(RuntimeError), make_console(screen.stream) as console:
             console.session_started(make_report([]).plan, 0)
             raise RuntimeError
         assert screen.text().rindex("\x1b[?25h") > screen.text().rindex("\x1b[?25l")
 
-    def test_no_line_of_the_view_is_wider_than_the_screen(self, screen: Screen) -> None:
+    def test_no_line_of_the_view_is_wider_than_the_screen(self, screen: Terminal) -> None:
         console = LiveConsole(screen.stream)
         report = make_report([make_record("名" * 90)])
         console.session_started(report.plan, 0)
@@ -373,7 +422,7 @@ class TestLiveView:
         assert max(widths) <= screen.columns
         assert len(rendered) <= 2 * live_view.MOST_RUNNING_SHOWN + 2
 
-    def test_many_threads_may_report(self, screen: Screen) -> None:
+    def test_many_threads_may_report(self, screen: Terminal) -> None:
         report = make_report([make_record(f"case{i}") for i in range(40)])
 
         def tell(records: Sequence[Record]) -> None:
@@ -391,7 +440,7 @@ class TestLiveView:
             for thread in threads:
                 thread.join()
         bare = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.text())
-        assert Counter(re.findall(r"✅ (case\d+)", bare)) == {f"case{i}": 1 for i in range(40)}
+        assert Counter(re.findall(r"✓  (case\d+)", bare)) == {f"case{i}": 1 for i in range(40)}
 
 
 class TestTimeLeft:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.record.redact import Redactor
-from paceline.run.script_output import TAIL_BYTES, OutputLog
+from paceline.run.script_output import TAIL_BYTES, OutputLog, line_that_says_why
 
 
 def texts(directory: Path) -> dict[str, bytes]:
@@ -130,3 +130,33 @@ def test_the_tail_can_be_read_while_output_comes(tmp_path: Path) -> None:
         while writer.is_alive():
             assert set(log.tail(3)) <= {"line"}
         writer.join()
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        (["starting", "ERROR: no such file: x", "closing", "bye", ""], "ERROR: no such file: x"),
+        (["2026-11-18 ERROR reader: broken", "INFO done"], "2026-11-18 ERROR reader: broken"),
+        (["Traceback (most recent call last):", "ValueError: bad", "cleaned up"], "ValueError: bad"),
+        (
+            ["KeyError: 1", "During handling …", "lib.errors.JoinError: lost", "ok"],
+            "lib.errors.JoinError: lost",
+        ),
+        (["  File x", "    assert 1 == 2", "AssertionError", "atexit"], "AssertionError"),
+        (["main.rs: error[E0308]: mismatched types", "aborting"], "main.rs: error[E0308]: mismatched types"),
+        (
+            ["thread 'main' panicked at src/main.rs:2", "note: run with"],
+            "thread 'main' panicked at src/main.rs:2",
+        ),
+        (["fatal: not a git repository", "stopped"], "fatal: not a git repository"),
+        (["0 errors in 12 files", "error rate 0.1", "gave up", "  "], "gave up"),
+        (["", "  "], ""),
+        ([], ""),
+    ],
+)
+def test_the_reason_is_the_line_that_says_why(lines: list[str], why: str) -> None:
+    assert line_that_says_why(lines) == why
+
+
+def test_the_reason_is_bounded() -> None:
+    assert len(line_that_says_why(["ERROR: " + "x" * 10_000])) == 501

@@ -266,7 +266,7 @@ def test_a_fault_of_the_warden_itself_is_told(run_id: str, monkeypatch: pytest.M
             patch.setattr("paceline.run.local.process._request", lambda _command, _number: broken)
             ended, _ = run(warden, run_id, "true")
         assert ended.reason == "lost"
-        assert "was lost (KeyError: 'argv'" in ended.message
+        assert "was lost (KeyError: 'first_look_s'" in ended.message
         assert run(warden, run_id, "sh", "-c", "exit 6")[0].returncode == 6
 
 

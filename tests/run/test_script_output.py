@@ -29,6 +29,7 @@ def test_the_files_of_the_script_contract(tmp_path: Path) -> None:
     (tmp_path / "params.json").write_text('{"executor": "xenna", "nested": {"a": [1]}}')
     (tmp_path / "metrics.json").write_text('{"is_success": true, "time_taken": 45.2, "num_removed": 87932}')
     (tmp_path / "units.json").write_text('{"time_taken": "s", "odd": 3}')
+    (tmp_path / "directions.json").write_text('{"num_removed": "higher", "odd": "up"}')
     stage = {"stage_name": "read", "process_time": 2.0}
     (tmp_path / "tasks.pkl").write_bytes(pickle.dumps([{"task_id": "0", "_stage_perf": [stage]}]))
     output = read(tmp_path)
@@ -40,7 +41,8 @@ def test_the_files_of_the_script_contract(tmp_path: Path) -> None:
     assert output.units == {"time_taken": "s"}
     assert output.tasks[0]["task_id"] == "0"
     assert output.has_metrics
-    assert output.problems == ()
+    assert output.directions == {"num_removed": "higher"}
+    assert output.problems == ("directions.json: odd: a direction is lower or higher, not 'up'",)
 
 
 @pytest.mark.parametrize("where", ["", "missing", "metrics.json/inside"])
@@ -319,7 +321,7 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_random_content_is_never_an_error(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.mktemp("results")
-    for name in ("params.json", "metrics.json", "units.json", "tasks.pkl", "tasks.jsonl"):
+    for name in ("params.json", "metrics.json", "units.json", "directions.json", "tasks.pkl", "tasks.jsonl"):
         (path / name).write_bytes(content)
     output = read(path)
     assert output.problems

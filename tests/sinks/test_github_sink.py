@@ -1,6 +1,5 @@
 """GitHub against a server that checks what its API checks, and the job's summary as a file."""
 
-import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,114 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loopback import Asked, BreakOff, Loopback, Reply
+from fake_github import LOGIN, TOKEN, FakeGitHub, environ_of
+from loopback import Reply
 from paceline.model import Status
 from paceline.sinks import TryLater, Undeliverable
 from paceline.sinks.digest import make_digest
-from paceline.sinks.github import MOST_SUMMARY, GitHubSink, digest_markdown
+from paceline.sinks.github import GitHubSink, digest_markdown
+from paceline.sinks.github_api import MOST_SUMMARY
 from service_sessions import REGRESSION, build, make_plan, make_record, make_report, run_session, too_slow
-
-TOKEN = "ghs_planted_token_99"
-SHA = "1a2b3c4d" * 5
-LOGIN = "github-actions[bot]"
-
-
-class FakeGitHub(Loopback):
-    """One repository; `lost` requests of a method are done and not answered, `refuse` has the next answers."""
-
-    def __init__(self) -> None:
-        super().__init__(self._serve)
-        self.comments: list[dict[str, Any]] = [
-            {
-                "id": number,
-                "body": f"> <!-- paceline report: github -->\ncomment {number}",
-                "user": {"login": LOGIN},
-            }
-            for number in range(120)
-        ]
-        self.login: str | None = LOGIN
-        self.checks: list[dict[str, Any]] = []
-        self.lost: set[str] = set()
-        self.refuse: list[Reply] = []
-
-    @property
-    def ours(self) -> list[dict[str, Any]]:
-        return [comment for comment in self.comments if comment["id"] >= 120]
-
-    def _serve(self, asked: Asked) -> Reply:
-        if self.refuse:
-            return self.refuse.pop(0)
-        if asked.headers["authorization"] != f"Bearer {TOKEN}":
-            return Reply(401, b'{"message": "Bad credentials"}')
-        assert asked.headers["accept"] == "application/vnd.github+json" and asked.headers["user-agent"]
-        if asked.path == "/graphql":
-            assert asked.method == "POST" and json.loads(asked.body) == {"query": "{viewer{login}}"}
-            known = {"data": {"viewer": {"login": self.login}}} if self.login else {"errors": []}
-            return Reply(200, json.dumps(known).encode())
-        path = asked.path.removeprefix("/repos/team/library/")
-        data = json.loads(asked.body) if asked.body else {}
-        status, answer = self._do(asked, path, data)
-        if asked.method in self.lost:
-            self.lost.discard(asked.method)
-            raise BreakOff
-        return Reply(status, json.dumps(answer).encode())
-
-    def _do(self, asked: Asked, path: str, data: dict[str, Any]) -> tuple[int, Any]:
-        if path == "issues/7/comments" and asked.method == "GET":
-            size, page = int(asked.query["per_page"]), int(asked.query["page"])
-            return 200, self.comments[(page - 1) * size : page * size]
-        if "comments" in path:
-            return self._comment(asked.method, path, data)
-        if path == f"commits/{SHA}/check-runs":
-            return 200, {
-                "check_runs": [one for one in self.checks if one["name"] == asked.query["check_name"]]
-            }
-        return self._check(asked.method, path, data)
-
-    def _comment(self, method: str, path: str, data: dict[str, Any]) -> tuple[int, Any]:
-        if len(data["body"]) > 65536:
-            return 422, {"message": "body is too long (maximum is 65536 characters)"}
-        if method == "POST":
-            comment = {
-                "id": len(self.comments),
-                "html_url": "https://github.example/c",
-                "user": {"login": LOGIN},
-                **data,
-            }
-            self.comments.append(comment)
-            return 201, comment
-        self.comments[int(path.rpartition("/")[2])].update(data)
-        return 200, {}
-
-    def _check(self, method: str, path: str, data: dict[str, Any]) -> tuple[int, Any]:
-        assert len(data.get("output", {}).get("summary", "")) <= 65535
-        if method == "POST":
-            assert path == "check-runs" and data["head_sha"] == SHA
-            self.checks.append({"id": len(self.checks), **data})
-            return 201, self.checks[-1]
-        self.checks[int(path.rpartition("/")[2])].update(data)
-        return 200, {}
 
 
 @pytest.fixture
 def github() -> Iterator[FakeGitHub]:
     with FakeGitHub() as server:
         yield server
-
-
-def environ_of(github: FakeGitHub, place: Path, **more: str) -> dict[str, str]:
-    """The environment of a job for a pull request."""
-    event = place / "event.json"
-    event.write_text(json.dumps({"pull_request": {"number": 7, "head": {"sha": SHA}}}))
-    return {
-        "GITHUB_TOKEN": TOKEN,
-        "GITHUB_REPOSITORY": "team/library",
-        "GITHUB_API_URL": github.url,
-        "GITHUB_EVENT_PATH": str(event),
-        "GITHUB_SHA": "f" * 40,
-        "GITHUB_STEP_SUMMARY": str(place / "summary.md"),
-        **more,
-    }
 
 
 def sink_for(github: FakeGitHub, place: Path, **options: Any) -> GitHubSink:
@@ -129,8 +34,11 @@ def test_a_job_says_it_in_three_places(github: FakeGitHub, tmp_path: Path) -> No
     run_session(sink, [make_record("sort"), too_slow("join")], [REGRESSION])
     (comment,) = github.ours
     text = comment["body"]
-    assert text.startswith("<!-- paceline report: github -->\n## ❌ night\n")
-    assert "1 passed, 1 requirement failed of 2 cases; 1 regression." in text
+    link = "[Open the report](https://bench.example/night)"
+    assert text.startswith(
+        "<!-- paceline report: github -->\n## ❌ 1 failed, 1 slower\n\n"
+        f"{link} · night · 1 passed, 1 requirement failed of 2 cases\n"
+    )
     assert "- ❌ **join** requirement failed: docs_per_sec ≥ 100: got 93" in text
     assert "- 📉 **sort**, docs_per_sec -12.5 % (-16 % to -9 %): since 1a2b3c4" in text
     assert "| sort | ✅ passed | 1.5 s |" in text
@@ -148,7 +56,7 @@ def test_the_next_session_keeps_the_comment_current(github: FakeGitHub, tmp_path
     )
     run_session(second, [make_record()])
     (comment,) = github.ours
-    assert "## ✅ night" in comment["body"]
+    assert "## ✅ 1 passed of 1 case\n\nnight\n" in comment["body"]
 
 
 @pytest.mark.parametrize("login", [LOGIN, None])
@@ -162,7 +70,7 @@ def test_a_comment_of_somebody_else_is_left_alone(
     run_session(sink_for(github, tmp_path), [make_record()])
     assert stranger["body"] == nobody["body"] == "<!-- paceline report: github -->\nhello"
     assert [comment["id"] for comment in github.ours] == [120, 121, 122]
-    assert "## ✅ night" in github.comments[122]["body"]
+    assert "## ✅ 1 passed of 1 case\n\nnight\n" in github.comments[122]["body"]
 
 
 def test_foreign_text_calls_nobody_and_leads_nowhere() -> None:
@@ -181,7 +89,7 @@ def test_what_was_taken_without_an_answer_is_not_said_twice(
         github.lost = {method}
         run_session(sink_for(github, tmp_path, check=True), [make_record()])
     assert (len(github.ours), len(github.checks)) == (1, 1)
-    assert (tmp_path / "summary.md").read_text().count("## ✅ night") == 1
+    assert (tmp_path / "summary.md").read_text().count("## ✅ 1 passed of 1 case\n\nnight\n") == 1
 
 
 def test_a_session_that_is_told_later_goes_to_its_own_pull_request(
@@ -261,7 +169,7 @@ def test_one_place_that_refuses_does_not_keep_it_from_the_others(github: FakeGit
     with pytest.raises(Undeliverable, match="pull-requests: write"):
         sink.close(make_report([make_record()]))
     assert github.checks[0]["conclusion"] == "success"
-    assert "## ✅ night" in (tmp_path / "summary.md").read_text()
+    assert "## ✅ 1 passed of 1 case\n\nnight\n" in (tmp_path / "summary.md").read_text()
 
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=30)

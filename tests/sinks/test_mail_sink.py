@@ -154,7 +154,8 @@ def test_a_session_is_one_mail(server: Server, mailbox: Mailbox, certificate: Pa
     (envelope,), (mail,) = mailbox.envelopes, mailbox.mails
     assert envelope.rcpt_tos == ["a@team.example", "b@team.example"]
     assert (
-        mail["Subject"] == "[paceline] failed: night: 1 passed, 1 requirement failed of 2 cases; 1 regression"
+        mail["Subject"].strip()
+        == "[paceline] failed: 1 failed, 1 slower; 1 passed, 1 requirement failed of 2 cases (night)"
     )
     assert mail["Message-ID"].endswith("@team.example>") and mail["Auto-Submitted"] == "auto-generated"
     plain, html = mail.get_body(("plain",)), mail.get_body(("html",))

@@ -45,7 +45,7 @@ def test_a_session_is_one_message_with_a_thread(slack: FakeSlack, tmp_path: Path
     run_session(sink, [make_record("sort"), too_slow("join")], [REGRESSION])
     (parent,) = slack.parents
     text = slack.text_of(parent)
-    assert "❌ night" in text
+    assert text.startswith("❌ 1 failed, 1 slower\n<https://bench.example/night|Open the report>\n`night`: ")
     assert "1 passed, 1 requirement failed of 2 cases" in text
     assert "<https://bench.example/night|Open the report>" in text
     assert "`join` requirement failed: docs_per_sec ≥ 100: got 93" in text
@@ -217,7 +217,7 @@ def test_a_bot_that_may_not_upload_says_what_it_can(slack: FakeSlack, tmp_path: 
     ):
         sink.close(make_report([make_record("sort")], [REGRESSION]))
     (reply,) = slack.replies
-    assert "████▁▁" in slack.text_of(reply) and "✅ night" not in slack.text_of(reply)
+    assert "████▁▁" in slack.text_of(reply) and "✅" not in slack.text_of(reply)
 
 
 def test_a_deleted_message_is_posted_anew_at_the_end(slack: FakeSlack, tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_deleted_message_is_posted_anew_at_the_end(slack: FakeSlack, tmp_path:
     slack.messages.pop(first)
     sink.context.key = "id-of-night-close-2"
     sink.close(make_report([make_record()]))
-    assert "✅ night" in slack.text_of(slack.parents[0])
+    assert "✅ 1 passed of 1 case\n`night`" in slack.text_of(slack.parents[0])
 
 
 def test_a_channel_may_be_given_by_its_name(slack: FakeSlack, tmp_path: Path) -> None:

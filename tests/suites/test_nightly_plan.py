@@ -28,7 +28,9 @@ def entries_of(tag: str) -> set[str]:
 
 def test_smoke_has_each_kind_of_benchmark() -> None:
     curation = {f"{name}_smoke" for name in PIPELINES}
-    own = {f"{name}_smoke" for name in ("overhead", "history", "findings", "sinks", "pytest_plugin")}
+    own = {
+        f"{name}_smoke" for name in ("overhead", "history", "findings", "sinks", "pytest_plugin", "backfill")
+    }
     others = {"dask_smoke", "evals_smoke", "evals_executor_smoke", "judge_speed"}
     assert entries_of("smoke") == curation | own | others
     assert {
@@ -49,8 +51,8 @@ def test_every_case_is_of_some_profile() -> None:
 def test_only_the_data_that_is_needed_is_made() -> None:
     made = {tag: {setup.name for setup in plan_of(tag).setups} for tag in ("smoke", "nightly", "scale")}
     assert made["smoke"] == {"manifest_5", "documents_2000", "warcs_100", "tiny_model"}
-    assert made["nightly"] == {"manifest_5", "documents_20000", "warcs_2000", "tiny_model"}
-    assert made["scale"] == {"manifest_2000", "documents_500000"}
+    assert made["nightly"] == {"manifest_5", "documents_20000", "warcs_2000", "asv_200", "tiny_model"}
+    assert made["scale"] == {"manifest_2000", "documents_500000", "asv_2000"}
 
 
 def test_requirements_are_on_work_and_never_on_speed() -> None:
@@ -76,8 +78,7 @@ def test_every_benchmark_that_we_ship_is_in_the_suite() -> None:
     shipped = {path.name for path in BENCHMARKS.glob("*.py") if is_program(path)}
     shipped |= {path.name for path in (BENCHMARKS / "scripts").glob("*_benchmark.py")}
     run = {Path(case.script or "").name for case in plan_of("").cases}
-    # test_benchmark.py is for trying out the runner itself.
-    assert shipped - run == {"test_benchmark.py"}
+    assert shipped - run == {"test_benchmark.py"}  # it is for trying out the runner itself
     modules = {path.stem.removeprefix("test_") for path in (BENCHMARKS / "dask").glob("test_*.py")}
     assert {case.params["module"] for case in plan_of("nightly").cases if case.entry == "dask"} == modules
 

@@ -47,7 +47,7 @@ def test_documents_and_judges_pass_in_a_session(place: Workplace) -> None:
         ("bisect_search.py", ("--searches", "1"), 8),
         ("suspicion.py", ("--series", "1"), 6),
         ("ab_accuracy.py", ("--experiments", "1"), 9),
-        ("findings_scale.py", ("--cases", "2", "--nights", "12"), 4),
+        ("findings_scale.py", ("--cases", "2", "--nights", "12"), 5),
         ("judge_accuracy.py", ("--seed", "1", "--count", "1", "--only", "changes"), 3),
     ],
 )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from paceline.cli import COMMANDS, HELP_OPTIONS, cli
+from paceline.cli import COMMANDS, HELP_OPTIONS, Context, cli
 
 _WIDTH = 100
 
@@ -54,7 +54,7 @@ def _inner_sections(group: click.Group, parent: click.Context) -> Iterator[str]:
 
 
 def _context(command: click.Command, name: str, parent: click.Context | None) -> click.Context:
-    return click.Context(
+    return Context(
         command,
         info_name=name,
         parent=parent,

@@ -162,6 +162,16 @@ entries:
       - metric: throughput_mb_per_s
         max_regression: 5%
 """,
+    "MetricMeaning": """
+metrics:
+  quality: {direction: higher, label: mean quality}
+entries:
+  - name: dedup
+    script: dedup.py
+    metrics:
+      leftover: {unit: documents, direction: lower}
+      "cache_*": {direction: lower}
+""",
     "Matrix": """
 entries:
   - name: sort
@@ -334,6 +344,13 @@ evals:
     name: huggingface
     model_kwargs: {torch_dtype: bfloat16}
     tokenizer_kwargs: {padding_side: left}
+""",
+    "EvalsEarlyStop": """
+evals:
+  models: [small]
+  attentions: [dense, streaming]
+  benchmarks: [mock_benchmark]
+  early_stop: {baseline: dense, looks: 5}
 """,
     "EvalsClocks": """
 evals:

@@ -3,9 +3,11 @@
 import { useMemo } from 'preact/hooks';
 import { load } from '../data';
 import { saveCsv, saveJson } from '../export';
-import { ago, plural } from '../format';
-import { STATUS, type SearchIndex } from '../model';
+import { ago, plural, quantity, share } from '../format';
+import { STATUS, type SearchIndex, type Trend } from '../model';
 import { useQuery, type Route } from '../router';
+import { Spark } from '../spark';
+import { LOUD } from '../stats';
 import { caseLink, Choice, Failed, Loading, named, plain, Status, Table, useLoaded } from '../ui';
 
 export function CasesPage({ route }: { route: Route }) {
@@ -45,10 +47,12 @@ export function CasesPage({ route }: { route: Route }) {
         columns={[
           { name: 'Case', show: (at) => <a href={caseLink(index.case[at])}>{named(index.case[at])}</a>, sort: (at) => index.case[at] },
           { name: 'Last run', show: (at) => <Status status={STATUS[index.status[at]]} />, sort: (at) => index.status[at] },
-          { name: 'When', show: (at) => ago(index.last[at]), sort: (at) => index.last[at] },
-          { name: 'Records', show: (at) => index.records[at].toLocaleString('en'), sort: (at) => index.records[at], numeric: true },
-          { name: 'Metrics', show: (at) => <Metrics index={index} at={at} />, sort: (at) => index.metrics[at].length },
-          { name: 'Tags', show: (at) => index.tags[at].map((tag) => <span key={tag} class="tag">{plain(index.tag_names[tag])}</span>) },
+          { name: 'Value', show: (at) => quantity(index.trend[at].values?.at(-1), index.trend[at].unit), sort: (at) => index.trend[at].values?.at(-1) ?? NaN, numeric: true },
+          { name: 'Last results', show: (at) => <Spark values={index.trend[at].values ?? []} unit={index.trend[at].unit} width={120} height={26} /> },
+          { name: 'Noise', show: (at) => <NoiseOf trend={index.trend[at]} />, sort: (at) => index.trend[at].noise?.[0]?.[3] ?? NaN, numeric: true },
+          { name: 'When', show: (at) => <span class="when">{ago(index.last[at])}</span>, sort: (at) => index.last[at] },
+          { name: 'Metric', show: (at) => <Metrics index={index} at={at} />, sort: (at) => index.trend[at].metric ?? '' },
+          ...(index.tag_names.length ? [{ name: 'Tags', show: (at: number) => index.tags[at].map((tag) => <span key={tag} class="tag">{plain(index.tag_names[tag])}</span>) }] : []),
         ]}
       />
     </>
@@ -57,7 +61,7 @@ export function CasesPage({ route }: { route: Route }) {
 
 function Downloads({ index, rows }: { index: SearchIndex; rows: number[] }) {
   const told = () =>
-    rows.map((at) => ({ case: index.case[at], status: STATUS[index.status[at]], last: index.last[at], records: index.records[at], metrics: index.metrics[at].map((metric) => index.metric_names[metric]), tags: index.tags[at].map((tag) => index.tag_names[tag]) }));
+    rows.map((at) => ({ case: index.case[at], status: STATUS[index.status[at]], last: index.last[at], records: index.records[at], metric: index.trend[at].metric, value: index.trend[at].values?.at(-1), metrics: index.metrics[at].map((metric) => index.metric_names[metric]), tags: index.tags[at].map((tag) => index.tag_names[tag]) }));
   return (
     <span class="downloads">
       <span class="soft">Download</span>
@@ -79,12 +83,20 @@ function searchable(index: SearchIndex, name: string, at: number): string {
   return [name, ...metrics, ...tags].join(' ').toLowerCase();
 }
 
+/** How much results of one level differ by themselves. */
+function NoiseOf({ trend }: { trend: Trend }) {
+  const spread = trend.noise?.[0]?.[3];
+  return spread === undefined || spread === null ? <span class="soft">–</span> : <span class={spread > LOUD ? 'busy' : 'soft'}>±{share(Math.expm1(spread), 2)}</span>;
+}
+
+/** The metric that is shown, and how many others there are. */
 function Metrics({ index, at }: { index: SearchIndex; at: number }) {
   const names = index.metrics[at].map((metric) => index.metric_names[metric]);
+  const main = index.trend[at].metric ?? names[0] ?? '';
   return (
     <span class="soft" title={names.map(plain).join(', ')}>
-      {plain(names.slice(0, 3).join(', '))}
-      {names.length > 3 && ` +${names.length - 3}`}
+      {plain(main)}
+      {names.length > 1 && ` +${names.length - 1}`}
     </span>
   );
 }

@@ -1,45 +1,29 @@
-// Two sides held against each other: sessions, revisions, branches or arms.
+// Two sides held against each other: what changed first, the environments they ran in, what could not be compared.
 
 import { useMemo } from 'preact/hooks';
+import { Combobox } from '../combobox';
+import { compareSides, isDecided, loadNoises, loadOutcome, loadSide, type Missing, type Outcome, type Row } from '../comparing';
 import { Paired, Quality } from '../evals';
 import { loadEvals, type EvalsFile } from '../evals_data';
 import { saveCsv, saveJson } from '../export';
-import { moment, percent, plural, quantity, ratio, short } from '../format';
-import { lastAttempts, loadEnvironments, loadSession, loadSessions, primary, samplesOf, type EnvironmentHead, type Overview, type Session, type SessionData } from '../model';
-import { heatOf, type HeatCell } from '../pictures';
-import { useQuery, type Route } from '../router';
+import { day, percent, plural, quantity, ratio } from '../format';
+import { HeatMap } from '../heat';
+import { loadEnvironments, primary, type EnvironmentHead, type Overview } from '../model';
+import { EnvironmentDiff } from '../point_compare';
+import { useQuery, type Query, type Route } from '../router';
 import { Scatter } from '../scatter';
-import { compare, doubtOf, median, type Comparison } from '../stats';
-import { caseLink, Choice, Effect, Failed, Loading, named, PictureDownload, plain, Table, useLoaded } from '../ui';
+import { armSide, classesOf, experimentsOf, findOptions, likeliest, loadKnown, nameOf, optionsOf, sideOf, twoOf, type Known, type Side } from '../sides';
+import { caseLink, Choice, CopyLink, Effect, Failed, Fold, Loading, named, plain, Revision, Table, useLoaded } from '../ui';
 
-const MOST_SESSIONS = 12;
-const MOST_TRIALS = 200;
-
-interface Side {
-  text: string;
-  sessions: Session[];
-  variant: string | null;
-  /** Of an execution of evals, the attention that it is about. */
-  attention?: string;
-}
-
-export interface Compared extends Omit<Comparison, 'levels'> {
-  case: string;
-  metric: string;
-  unit: string;
-  direction: string;
-  before: number;
-  after: number;
-  starts: [number, number];
-  /** The machines that both ran on; empty if they have none in common. */
-  machine: string;
-}
+type Heads = Map<number, EnvironmentHead>;
 
 export function ComparePage({ route, overview }: { route: Route; overview: Overview }) {
   const [query, change] = useQuery(route);
-  const { value: sessions } = useLoaded(() => allSessions(overview), [overview]);
+  const { value, error } = useLoaded(async () => ({ known: await loadKnown(overview), heads: await loadEnvironments() }), [overview]);
+  if (error) return <Failed error={error} />;
   if (!overview.sessions.length) return <p class="calm">No sessions yet.</p>;
-  if (!sessions) return <Loading />;
+  if (!value) return <Loading />;
+  const { sessions } = value.known;
   if (sessions.length === 1 && !sessions[0].attentions && !sessions[0].variants)
     return (
       <>
@@ -47,112 +31,70 @@ export function ComparePage({ route, overview }: { route: Route; overview: Overv
         <p class="calm">There is one session so far. With a second one, the two can be held against each other here.</p>
       </>
     );
-  const choices = choicesOf(sessions);
-  const b = query.b ?? `s:${sessions[0].id}`;
-  const a = query.a ?? `s:${likeliest(sessions, b).id}`;
-  const sides: [Side, Side] = [sideOf(a, sessions), sideOf(b, sessions)];
+  return <Chosen known={value.known} heads={value.heads} query={query} change={change} />;
+}
+
+interface ChosenProps {
+  known: Known;
+  heads: Heads;
+  query: Record<string, string>;
+  change: (changes: Query) => void;
+}
+
+function Chosen({ known, heads, query, change }: ChosenProps) {
+  const options = useMemo(() => optionsOf(known), [known]);
+  const b = query.b ?? `s:${known.sessions[0].id}`;
+  const candidate = sideOf(b, known);
+  const a = query.a ?? likeliest(known, candidate, heads);
+  const sides: [Side, Side] = [sideOf(a, known), candidate];
   const Shown = sides.every((side) => side.attention !== undefined && side.sessions.length) ? EvalsResult : Result;
+  const find = (typed: string) => findOptions(options, typed);
   return (
     <>
       <h1>Compare</h1>
-      <div class="bar">
-        <Choice label="Baseline" value={a} options={withOwn(choices, a)} onChange={(value) => change({ a: value })} />
-        <button type="button" aria-label="Exchange the sides" title="Exchange the sides" onClick={() => change({ a: b, b: a })}>
-          ⇄
-        </button>
-        <Choice label="Candidate" value={b} options={withOwn(choices, b)} onChange={(value) => change({ b: value })} />
+      <div class="sides">
+        {sides.map((side, at) => (
+          <div key={at} class="side">
+            <span class="letter">{'AB'[at]}</span>
+            <Combobox label={at ? 'Candidate' : 'Baseline'} text={nameOf(side)} placeholder="tag, branch, commit, session or date" find={find} onChoose={(option) => change(at ? { a, b: option.value } : { a: option.value, b })} />
+            <Facts side={side} heads={heads} />
+          </div>
+        ))}
+        <div class="side-foot">
+          <button type="button" aria-label="Exchange the sides" onClick={() => change({ a: b, b: a })}>
+            ⇄ Exchange
+          </button>
+          <CopyLink />
+        </div>
       </div>
-      <Shown key={`${a} ${b}`} a={sides[0]} b={sides[1]} sessions={sessions} query={query} change={change} />
+      {sides.map((side, at) => !side.sessions.length && <p key={at} class="card calm">No session is known for {'AB'[at]}, {nameOf(side)}: choose another.</p>)}
+      {sides.every((side) => side.sessions.length > 0) && <Shown key={`${a} ${b}`} a={sides[0]} b={sides[1]} known={known} heads={heads} query={query} change={change} />}
     </>
   );
 }
 
-/** The newest session before the candidate that is of the same sort: nights stand beside nights, evals beside evals. */
-function likeliest(sessions: Session[], candidate: string): Session {
-  const at = sessions.findIndex((one) => `s:${one.id}` === candidate);
-  const others = sessions.slice(at + 1);
-  const like = (one: Session) => one.kind === sessions[at]?.kind && Boolean(one.attentions) === Boolean(sessions[at]?.attentions);
-  return others.find((one) => like(one) && one.branch === sessions[at]?.branch) ?? others.find(like) ?? sessions.find((one) => `s:${one.id}` !== candidate) ?? sessions[0];
+/** What a side is made of: its commit, how many sessions, on which machines. */
+function Facts({ side, heads }: { side: Side; heads: Heads }) {
+  const first = side.sessions[0];
+  if (!first) return null;
+  const machines = [...new Set(side.sessions.flatMap((one) => (one.environments ?? []).map((number) => heads.get(number)?.[6] || heads.get(number)?.[5] || '')))].filter(Boolean);
+  return (
+    <span class="soft side-facts">
+      <Revision revision={first.revision} /> {day(first.committed ?? first.started)}
+      {side.sessions.length > 1 && ` · ${side.more ? `the newest ${side.sessions.length} of ${side.sessions.length + side.more}` : side.sessions.length} sessions`}
+      {machines.length > 0 && ` · ${plain(machines.slice(0, 3).join(', '))}${machines.length > 3 ? ` +${machines.length - 3}` : ''}`}
+    </span>
+  );
 }
 
-async function allSessions(overview: Overview): Promise<Session[]> {
-  if (overview.counts.sessions <= overview.sessions.length) return overview.sessions;
-  const last = overview.sessions.reduce((most, session) => Math.max(most, session.number), 0);
-  const found = await loadSessions(Array.from({ length: Math.floor(last / 512) + 1 }, (_, shard) => shard * 512));
-  return [...found.values()].sort((x, y) => (y.started ?? '').localeCompare(x.started ?? ''));
-}
-
-type Option = [value: string, text: string];
-
-function choicesOf(sessions: Session[]): Option[] {
-  const unique = (values: (string | undefined)[]) => [...new Set(values.filter((value): value is string => Boolean(value)))];
-  const nights = sessions.filter((one) => one.kind !== 'ab');
-  return [
-    ...nights.slice(0, 200).map((one): Option => [`s:${one.id}`, `${plain(one.name)} · ${moment(one.started)}`]),
-    ...experimentsOf(sessions).flatMap(([name, arms]) => arms.map((arm): Option => [armSide(name, arm), `arm ${plain(arm)} of ${plain(name)}`])),
-    ...nights.slice(0, 200).flatMap((one) => (one.attentions ?? []).map((name): Option => [attentionSide(one.id, name), `attention ${plain(name)} of ${plain(one.name)}`])),
-    ...unique(nights.map((one) => one.branch)).slice(0, 50).map((branch): Option => [`b:${branch}`, `branch ${plain(branch)}, last ${MOST_SESSIONS} sessions`]),
-    ...unique(nights.map((one) => one.revision)).slice(0, 200).map((revision): Option => [`r:${revision}`, `revision ${short(revision)}`]),
-  ];
-}
-
-/** A/B tests with their arms, in the order they came up: the first that ran is the baseline more often than not. */
-function experimentsOf(sessions: Session[]): [name: string, arms: string[]][] {
-  const found = new Map<string, Set<string>>();
-  for (const one of [...sessions].reverse()) {
-    if (!one.variants?.length) continue;
-    const name = experimentOf(one);
-    const arms = found.get(name) ?? new Set<string>();
-    one.variants.forEach((arm) => arms.add(arm));
-    found.set(name, arms);
-  }
-  return [...found].map(([name, arms]) => [name, [...arms]]);
-}
-
-const experimentOf = (one: Session) => (one.kind === 'ab' && one.name.includes('/') ? one.name.slice(0, one.name.lastIndexOf('/')) : one.name);
-const armSide = (experiment: string, arm: string) => `v:${JSON.stringify([experiment, arm])}`;
-
-export const attentionSide = (session: string, name: string) => `e:${JSON.stringify([session, name])}`;
-
-const withOwn = (choices: Option[], value: string): Option[] => (choices.some(([one]) => one === value) ? choices : [[value, plain(value)], ...choices]);
-
-function sideOf(text: string, sessions: Session[]): Side {
-  const kind = text.slice(0, 1);
-  const rest = text.slice(2);
-  if (kind === 'b') return { text, sessions: sessions.filter((one) => one.branch === rest).slice(0, MOST_SESSIONS), variant: null };
-  if (kind === 'r') return { text, sessions: sessions.filter((one) => one.revision === rest).slice(0, MOST_SESSIONS), variant: null };
-  if (kind === 'v') {
-    const [experiment, arm] = twoOf(rest);
-    return { text, sessions: sessions.filter((one) => experimentOf(one) === experiment && one.variants?.includes(arm)).slice(0, MOST_TRIALS), variant: arm };
-  }
-  if (kind === 'e') {
-    const [id, attention] = twoOf(rest);
-    return { text, sessions: sessions.filter((one) => one.id === id), variant: null, attention };
-  }
-  return { text, sessions: sessions.filter((one) => one.id === rest), variant: null };
-}
-
-function twoOf(text: string): [string, string] {
-  try {
-    const found: unknown = JSON.parse(text);
-    if (Array.isArray(found)) return [String(found[0]), String(found[1])];
-  } catch {
-    // an address that somebody wrote by hand
-  }
-  return ['', ''];
-}
-
-interface ResultProps {
+interface ResultProps extends ChosenProps {
   a: Side;
   b: Side;
-  sessions: Session[];
-  query: Record<string, string>;
-  change: (changes: Record<string, string | undefined>) => void;
-  /** Metrics that are told elsewhere, and better. */
+  /** Metrics that are shown elsewhere, and better. */
   without?: ReadonlySet<string>;
 }
 
-const EVAL_VIEWS: Option[] = [
+const EVAL_VIEWS: [string, string][] = [
   ['paired', 'paired differences'],
   ['quality', 'quality against cost'],
   ['table', 'times and memory'],
@@ -178,182 +120,183 @@ function EvalsResult(props: ResultProps) {
   );
 }
 
-function Result({ a, b, sessions, query, change, without }: ResultProps) {
-  const { value, error } = useLoaded(
-    async () => ({ sides: await Promise.all([a, b].map((side) => Promise.all(side.sessions.map((one) => loadSession(one.id))))), heads: await loadEnvironments() }),
-    [a.text, b.text],
-  );
-  const all = useMemo(() => (value ? compareSides(a, value.sides[0], b, value.sides[1], value.heads) : null), [value]);
+function Result(props: ResultProps) {
+  const { a, b, heads, query, change } = props;
+  const anyway = query.anyway === '1';
+  const { value, error } = useLoaded(() => loadOutcome(a, b, anyway), [a.text, b.text, anyway]);
   if (error) return <Failed error={error} />;
-  if (!all || !value) return <Loading />;
-  const judged = all.compared.filter((one) => (query.all === '1' || one.direction) && !without?.has(one.metric));
-  const metrics = [...new Set(judged.map((one) => one.metric))].sort();
-  const rows = judged
-    .filter((one) => !query.m || one.metric === query.m)
-    .filter((one) => !query.verdict || one.verdict === query.verdict)
-    .filter((one) => !query.q || one.case.toLowerCase().includes(query.q.toLowerCase()));
-  const view = query.view ?? 'table';
+  if (!value) return <Loading />;
+  if (value.unlike)
+    return (
+      <div class="card">
+        <p>
+          <b>A and B never ran on machines of the same kind</b>, so a difference may be the machine's. Choose a session of the same environment, or look at the numbers side by side.
+        </p>
+        <button type="button" onClick={() => change({ anyway: true })}>
+          Compare anyway
+        </button>
+        <Differences a={a} b={b} heads={heads} />
+      </div>
+    );
+  return <Shown {...props} outcome={value} />;
+}
+
+const TABS: [name: string, text: string, has: (row: Row) => boolean][] = [
+  ['changed', 'Changed', isDecided],
+  ['inconclusive', 'Inconclusive', (row) => row.verdict === 'inconclusive'],
+  ['same', 'Same', (row) => row.verdict === 'same'],
+  ['all', 'All', () => true],
+];
+
+function Shown({ a, b, known, heads, query, change, without, outcome }: ResultProps & { outcome: Outcome }) {
+  const all = outcome.rows.filter((row) => !without?.has(row.metric));
+  const metrics = [...new Set(all.map((row) => row.metric))].sort();
+  const named = all.filter((row) => (!query.m || row.metric === query.m) && (!query.q || row.case.toLowerCase().includes(query.q.toLowerCase())));
+  const tab = TABS.find(([name]) => name === query.verdict) ?? (named.some(isDecided) ? TABS[0] : TABS[3]);
+  const rows = named.filter(tab[2]);
+  const view = query.view === 'heat' || query.view === 'scatter' ? query.view : 'table';
   return (
     <>
-      <Summary rows={rows} missing={all.missing} />
+      <Summary rows={named} missing={outcome.missing} unlike={query.anyway === '1'} />
+      <div class="tabs" role="tablist" aria-label="Which rows">
+        {TABS.map((one) => (
+          <button key={one[0]} type="button" role="tab" aria-selected={one === tab} onClick={() => change({ verdict: one[0] })}>
+            {one[1]} <span class="count">{named.filter(one[2]).length.toLocaleString('en')}</span>
+          </button>
+        ))}
+      </div>
       <div class="bar">
         <label class="choice wide">
           <span>Filter</span>
           <input type="search" value={query.q ?? ''} onInput={(event) => change({ q: (event.target as HTMLInputElement).value })} />
         </label>
-        <Choice label="Metric" value={query.m ?? ''} options={[['', 'all'], ...metrics.map((name): Option => [name, plain(name)])]} onChange={(m) => change({ m })} />
-        <Choice label="Verdict" value={query.verdict ?? ''} options={[['', 'all'], 'worse', 'better', 'same', 'inconclusive']} onChange={(verdict) => change({ verdict })} />
+        {metrics.length > 1 && <Choice label="Metric" value={query.m ?? ''} options={[['', 'all'], ...metrics.map((name): [string, string] => [name, plain(name)])]} onChange={(m) => change({ m })} />}
         {a.attention === undefined && <Choice label="Show" value={view} options={[['table', 'table'], ['heat', 'heat map'], ['scatter', 'one metric against another']]} onChange={(choice) => change({ view: choice })} />}
         <span class="grow" />
-        <span class="downloads">
-          <span class="soft">Download</span>
-          <button type="button" onClick={() => saveCsv('compare', ['case', 'metric', 'unit', 'verdict', 'ratio', 'low', 'high', 'before', 'after'], rows.map((one) => [one.case, one.metric, one.unit, one.verdict, one.ratio, one.low, one.high, one.before, one.after]))}>
-            CSV
-          </button>
-          <button type="button" onClick={() => saveJson('compare', { comparisons: rows, missing: all.missing })}>
-            JSON
-          </button>
-        </span>
+        <Downloads rows={rows} missing={outcome.missing} />
       </div>
-      {a.sessions.length === 1 && b.sessions.length === 1 && a.variant === null && <p class="soft">One session a side: what differs from session to session by itself is not in the intervals; 1.5 % are allowed for before anything is called worse. A branch, or several sessions of a revision, tell more.</p>}
-      {!all.compared.length && <p class="calm">The two sides have no case and metric in common.</p>}
-      {view === 'table' && all.compared.length > 0 && <Comparisons rows={rows} />}
-      {view === 'heat' && a.variant === null && <HeatMap rows={rows} />}
-      {view === 'heat' && a.variant !== null && <ArmsMap baseline={a} sessions={sessions} metric={query.m} />}
-      {view === 'scatter' && <Scatter sides={value.sides} names={['baseline', 'candidate']} query={query} change={change} />}
+      {!all.length && <p class="card calm quiet">The two sides have no case and metric in common.</p>}
+      {all.length > 0 && !rows.length && view === 'table' && <p class="card calm quiet">No row is like that.</p>}
+      {view === 'table' && rows.length > 0 && <Comparisons rows={rows} several={metrics.length > 1} />}
+      {view === 'heat' && a.variant === null && <HeatMap rows={named} />}
+      {view === 'heat' && a.variant !== null && <ArmsMap baseline={a} known={known} metric={query.m} />}
+      {view === 'scatter' && <Pairs a={a} b={b} query={query} change={change} />}
+      {all.length > 0 && <p class="soft">{howSure(all)}</p>}
+      <Gone missing={outcome.missing} />
+      {a.variant === null && a.attention === undefined && (
+        <section class="card">
+          <Differences a={a} b={b} heads={heads} />
+        </section>
+      )}
     </>
   );
 }
 
-const ORDER: Record<string, number> = { worse: 0, better: 1, inconclusive: 2, same: 3 };
-
-type Heads = Map<number, EnvironmentHead>;
-
-function compareSides(a: Side, before: SessionData[], b: Side, after: SessionData[], heads: Heads): { compared: Compared[]; missing: string[] } {
-  const [old, fresh] = [startsOf(before, a, heads), startsOf(after, b, heads)];
-  const compared: Compared[] = [];
-  const missing: string[] = [];
-  for (const [id, left] of old) {
-    const right = fresh.get(id);
-    if (!right) {
-      missing.push(id);
-      continue;
-    }
-    const common = [...left.starts.keys()].filter((machine) => right.starts.has(machine));
-    for (const machine of common) compared.push(held(left, left.starts.get(machine) ?? [], right.starts.get(machine) ?? [], machine));
-    // Numbers of different machines stand side by side, and prove nothing.
-    if (!common.length) compared.push({ ...held(left, [...left.starts.values()].flat(), [...right.starts.values()].flat(), ''), verdict: 'inconclusive' });
-  }
-  const size = (one: Compared) => Math.abs(Math.log(Math.max(one.ratio, 1e-9)));
-  compared.sort((one, other) => ORDER[one.verdict] - ORDER[other.verdict] || size(other) - size(one));
-  return { compared, missing };
+/** What stands behind the verdicts, in a sentence. */
+function howSure(rows: Row[]): string {
+  const known = rows.filter((row) => row.between === 'history').length;
+  const assumed = rows.filter((row) => row.between === 'assumed').length;
+  const parts = [`Worse and better hold for all ${plural(rows.length, 'row')} together (Holm's correction), from 3 % on.`];
+  if (known) parts.push(`How sessions differ by themselves is known from the history for ${known === rows.length ? 'all of them' : known.toLocaleString('en')}.`);
+  if (assumed) parts.push(`For ${assumed === rows.length ? 'them' : assumed.toLocaleString('en')} it is not known: 1.5 % are allowed for.`);
+  return parts.join(' ');
 }
 
-function held(of: Starts, left: Float64Array[], right: Float64Array[], machine: string): Compared {
-  const [x, y] = samples(left, right);
-  const facts = { case: of.case, metric: of.metric, unit: of.unit, direction: of.direction, machine };
-  const starts: [number, number] = [left.length, right.length];
-  const { levels, ...found } = compare(x, y, of.direction === 'higher', undefined, Math.min(...starts) < FEWEST_STARTS ? doubtOf(starts) : 0);
-  return { ...found, ...facts, before: levels[0], after: levels[1], starts };
-}
-
-const MEASURED = new Set(['passed', 'requirement_failed']);
-const FEWEST_STARTS = 3;
-
-/** With enough records on both sides each counts as one start; of fewer, every sample does. */
-function samples(left: Float64Array[], right: Float64Array[]): Float64Array[] {
-  const enough = Math.min(left.length, right.length) >= FEWEST_STARTS;
-  return [left, right].map((starts) => (enough ? Float64Array.from(starts, median) : Float64Array.from(starts.flatMap((start) => [...start]))));
-}
-
-interface Starts {
-  case: string;
-  metric: string;
-  unit: string;
-  direction: string;
-  /** By the class of machines they ran on. */
-  starts: Map<string, Float64Array[]>;
-}
-
-function startsOf(sessions: SessionData[], { variant, attention }: Side, heads: Heads): Map<string, Starts> {
-  const found = new Map<string, Starts>();
-  for (const data of sessions) {
-    for (const record of lastAttempts(data.records)) {
-      if (record.setup || !MEASURED.has(record.status) || (variant !== null && record.variant !== variant)) continue;
-      const name = attention === undefined ? record.case : withoutAttention(record.case, attention);
-      if (name === null) continue;
-      for (const metric of data.metrics) {
-        if (Number.isNaN(metric.values[record.place])) continue;
-        const id = JSON.stringify([name, variant === null ? record.variant : '', metric.name, metric.unit]);
-        const known = found.get(id) ?? { case: record.case, metric: metric.name, unit: metric.unit, direction: metric.direction, starts: new Map<string, Float64Array[]>() };
-        const head = heads.get(record.environment);
-        const machine = head ? `${head[5]}\0${head[2]}` : 'unknown';
-        known.starts.set(machine, [...(known.starts.get(machine) ?? []), samplesOf(metric, record.place)]);
-        found.set(id, known);
-      }
-    }
-  }
-  return found;
-}
-
-/** The case of an eval without its attention, by which two of them meet; null for one of another attention. */
-function withoutAttention(key: string, attention: string): string | null {
-  const told = ['[', ','].map((before) => `${before}attention=${attention}`).find((text) => [',', ']'].some((after) => key.includes(text + after)));
-  return told === undefined ? null : key.replace(told, told[0]);
-}
-
-function Summary({ rows, missing }: { rows: Compared[]; missing: string[] }) {
-  const counts = new Map<string, number>();
-  for (const row of rows) counts.set(row.verdict, (counts.get(row.verdict) ?? 0) + 1);
-  const logs = rows.filter((row) => row.ratio > 0 && Number.isFinite(row.ratio) && row.direction).map((row) => Math.log(row.ratio) * (row.direction === 'higher' ? -1 : 1));
-  const mean = logs.length ? Math.exp(logs.reduce((sum, value) => sum + value, 0) / logs.length) : NaN;
+function Downloads({ rows, missing }: { rows: Row[]; missing: Missing[] }) {
   return (
-    <div class="tiles">
-      {(['worse', 'better', 'same', 'inconclusive'] as const).map((verdict) => (
-        <div key={verdict} class={`tile ${verdict === 'worse' && counts.get(verdict) ? 'worse' : verdict === 'better' && counts.get(verdict) ? 'better' : 'calm'}`}>
-          <strong>{counts.get(verdict) ?? 0}</strong>
-          <span>{verdict}</span>
-        </div>
-      ))}
-      <div class="tile calm">
-        <strong>{ratio(mean)}</strong>
-        <span>geometric mean of the cost; below 1 the candidate is better</span>
+    <span class="downloads">
+      <span class="soft">Download</span>
+      <button type="button" onClick={() => saveCsv('compare', ['case', 'variant', 'metric', 'unit', 'verdict', 'ratio', 'low', 'high', 'p', 'before', 'after'], rows.map((one) => [one.case, one.variant, one.metric, one.unit, one.verdict, one.ratio, one.low, one.high, one.p, one.before, one.after]))}>
+        CSV
+      </button>
+      <button type="button" onClick={() => saveJson('compare', { comparisons: rows, missing })}>
+        JSON
+      </button>
+    </span>
+  );
+}
+
+export interface MeanOf {
+  mean: number;
+  low: number;
+  high: number;
+  count: number;
+}
+
+/** The geometric mean of the cost, with the range of the ratios: those of metrics of which more is better are turned round. */
+export function meanOf(rows: Row[]): MeanOf | null {
+  const logs = rows.filter((row) => row.ratio > 0 && Number.isFinite(row.ratio)).map((row) => Math.log(row.ratio) * (row.direction === 'higher' ? -1 : 1));
+  if (!logs.length) return null;
+  const mean = Math.exp(logs.reduce((sum, value) => sum + value, 0) / logs.length);
+  const reach = logs.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
+  return { mean, low: Math.exp(reach[0]), high: Math.exp(reach[1]), count: logs.length };
+}
+
+function Summary({ rows, missing, unlike }: { rows: Row[]; missing: Missing[]; unlike: boolean }) {
+  const count = (verdict: string) => rows.filter((row) => row.verdict === verdict).length;
+  const mean = unlike ? null : meanOf(rows);
+  const [worse, better, questions] = [count('worse'), count('better'), count('question')];
+  return (
+    <div class="tiles verdicts">
+      <div class={`tile ${worse ? 'worse' : 'calm'}`}>
+        <strong>
+          <span aria-hidden="true">{worse ? '▲' : '✓'}</span> {worse}
+        </strong>{' '}
+        <span>worse</span>
       </div>
-      {missing.length > 0 && (
-        <div class="tile calm">
-          <strong>{missing.length}</strong>
-          <span>series only in the baseline</span>
+      <div class={`tile ${better ? 'better' : 'calm'}`}>
+        <strong>
+          <span aria-hidden="true">▼</span> {better}
+        </strong>{' '}
+        <span>better{questions > 0 && `, ${questions} too good to believe`}</span>
+      </div>
+      {mean && (
+        <div class="tile calm" title="The geometric mean of the cost: below 1 the candidate is better">
+          <strong>{ratio(mean.mean)}</strong> <span>mean cost, {ratio(mean.low)} to {ratio(mean.high)}</span>
         </div>
       )}
+      <div class="tile calm">
+        <strong>{rows.length.toLocaleString('en')}</strong> <span>compared{missing.length > 0 && `, ${missing.length.toLocaleString('en')} not`}</span>
+      </div>
     </div>
   );
 }
 
-function Comparisons({ rows }: { rows: Compared[] }) {
+function Comparisons({ rows, several }: { rows: Row[]; several: boolean }) {
   const reach = Math.min(1, Math.max(0.05, ...rows.slice(0, 400).map((row) => Math.abs(row.ratio - 1)).filter(Number.isFinite)));
+  const variants = new Set(rows.map((row) => row.variant)).size > 1;
   return (
-    <Table<Compared>
+    <Table<Row>
       caption="Comparison"
       rows={rows}
-      id={(row) => `${row.case}/${row.metric}/${row.unit}/${row.machine}`}
+      id={(row) => JSON.stringify([row.case, row.variant, row.version, row.metric, row.unit])}
       columns={[
-        { name: 'Case', show: (row) => <a href={caseLink(row.case, row.metric)}>{named(row.case)}</a>, sort: (row) => row.case },
-        { name: 'Metric', show: (row) => <span class="metric">{plain(row.metric)}</span>, sort: (row) => row.metric },
-        { name: 'Baseline', show: (row) => quantity(row.before, row.unit), sort: (row) => row.before, numeric: true },
-        { name: 'Candidate', show: (row) => quantity(row.after, row.unit), sort: (row) => row.after, numeric: true },
-        { name: 'Effect', show: (row) => <Effect verdict={row.verdict} effect={row.ratio - 1} />, sort: (row) => row.ratio, numeric: true },
+        { name: 'Effect', show: (row) => <Effect verdict={row.verdict} effect={row.ratio - 1} />, sort: (row) => row.ratio, numeric: true, lead: true },
+        {
+          name: 'Case',
+          show: (row) => (
+            <>
+              <a href={caseLink(row.case, row.metric)}>{named(row.case)}</a> {variants && <span class="soft">{plain(row.variant)}</span>}
+              {(row.reason || row.question) && <div class="warning">{plain(row.reason || row.question || '')}</div>}
+            </>
+          ),
+          sort: (row) => row.case,
+        },
+        ...(several ? [{ name: 'Metric', show: (row: Row) => <span class="metric">{plain(row.metric)}</span>, sort: (row: Row) => row.metric }] : []),
+        { name: 'A', show: (row) => quantity(row.before, row.unit), sort: (row) => row.before, numeric: true },
+        { name: 'B', show: (row) => quantity(row.after, row.unit), sort: (row) => row.after, numeric: true },
         { name: '95 % interval', show: (row) => <Interval row={row} reach={reach} /> },
-        { name: 'Machine', show: (row) => <span class="soft machine">{row.machine ? plain(row.machine.split('\0')[0]) : '⚠ different ones'}</span>, sort: (row) => row.machine },
-        { name: 'Starts', show: (row) => row.starts.join(' / '), sort: (row) => row.starts[0] + row.starts[1], numeric: true },
+        { name: 'Sees from', show: (row) => (Number.isFinite(row.detectable) ? percent(row.detectable) : '–'), sort: (row) => row.detectable, numeric: true },
+        { name: 'Records', show: (row) => row.starts.join(' / '), sort: (row) => row.starts[0] + row.starts[1], numeric: true },
       ]}
     />
   );
 }
 
-function Interval({ row, reach }: { row: Compared; reach: number }) {
+function Interval({ row, reach }: { row: Row; reach: number }) {
   const x = (value: number) => 50 + (Math.max(-reach, Math.min(reach, value - 1)) / reach) * 46;
   const known = Number.isFinite(row.high) && row.low > 0;
-  const text = known ? `${percent(row.low - 1)} to ${percent(row.high - 1)}` : 'one start a side: not known';
+  const text = known ? `${percent(row.low - 1)} to ${percent(row.high - 1)}` : 'one number a side: not known';
   return (
     <span class="interval-box" title={text}>
       <svg class={`interval ${row.verdict}`} width="100" height="18" role="img" aria-label={text}>
@@ -365,21 +308,43 @@ function Interval({ row, reach }: { row: Compared; reach: number }) {
   );
 }
 
-/** All arms of an A/B test beside its baseline, the null arm among them: what it shows is chance. */
-function ArmsMap({ baseline, sessions, metric }: { baseline: Side; sessions: Session[]; metric?: string }) {
-  const [experiment] = twoOf(baseline.text.slice(2));
-  const arms = (experimentsOf(sessions).find(([name]) => name === experiment)?.[1] ?? []).filter((arm) => arm !== baseline.variant);
-  const sides = arms.map((arm) => sideOf(armSide(experiment, arm), sessions));
-  const { value, error } = useLoaded(
-    async () => ({ all: await Promise.all([baseline, ...sides].map((side) => Promise.all(side.sessions.map((one) => loadSession(one.id))))), heads: await loadEnvironments() }),
-    [baseline.text],
+function Gone({ missing }: { missing: Missing[] }) {
+  if (!missing.length) return null;
+  return (
+    <Fold name="missing" class="card" title={`${plural(missing.length, 'case')} of A without numbers in B`}>
+      <Table<Missing> name="missing-" caption="Not compared" rows={missing} first={20} id={(row, at) => `${row.case} ${at}`} columns={[{ name: 'Case', show: (row) => <a href={caseLink(row.case)}>{named(row.case)}</a>, sort: (row) => row.case }, { name: 'Why', show: (row) => plain(row.why), sort: (row) => row.why }]} />
+    </Fold>
   );
+}
+
+/** How the environments of the two differ: of those that are alike, if there are such. */
+function Differences({ a, b, heads }: { a: Side; b: Side; heads: Heads }) {
+  const common = [...classesOf(a.sessions, heads)].filter((name) => classesOf(b.sessions, heads).has(name));
+  const one = (side: Side) => side.sessions.flatMap((session) => session.environments ?? []).find((number) => !common.length || common.includes(heads.get(number)?.[2] ?? ''));
+  const [before, after] = [one(a), one(b)];
+  return before === undefined || after === undefined ? null : <EnvironmentDiff a={before} b={after} />;
+}
+
+function Pairs({ a, b, query, change }: Pick<ResultProps, 'a' | 'b' | 'query' | 'change'>) {
+  const { value, error } = useLoaded(() => Promise.all([a, b].map(loadSide)), [a.text, b.text]);
+  if (error) return <Failed error={error} />;
+  return value ? <Scatter sides={value} names={['baseline', 'candidate']} query={query} change={change} /> : <Loading />;
+}
+
+/** All arms of an A/B test beside its baseline, the null arm among them: what it shows is chance. */
+function ArmsMap({ baseline, known, metric }: { baseline: Side; known: Known; metric?: string }) {
+  const [experiment] = twoOf(baseline.text.slice(2));
+  const arms = (experimentsOf(known.sessions).find(([name]) => name === experiment)?.[1] ?? []).filter((arm) => arm !== baseline.variant);
+  const sides = arms.map((arm) => sideOf(armSide(experiment, arm), known));
+  const { value, error } = useLoaded(async () => {
+    const [heads, noises, ...data] = await Promise.all([loadEnvironments(), loadNoises(), ...[baseline, ...sides].map(loadSide)]);
+    return sides.map((side, at) => compareSides({ side: baseline, data: data[0] }, { side, data: data[at + 1] }, heads, noises).rows);
+  }, [baseline.text]);
   if (error) return <Failed error={error} />;
   if (!value) return <Loading />;
-  const found = sides.map((side, at) => compareSides(baseline, value.all[0], side, value.all[at + 1], value.heads).compared.filter((one) => one.direction));
-  const names = [...new Set(found.flat().map((one) => one.metric))];
+  const names = [...new Set(value.flat().map((one) => one.metric))];
   const shown = metric ?? primary(names.map((name) => ({ name, direction: 'x' })))?.name ?? '';
-  const rows = found.flatMap((several, at) => several.filter((one) => one.metric === shown).map((one) => ({ ...one, metric: arms[at] })));
+  const rows = value.flatMap((several, at) => several.filter((one) => one.metric === shown).map((one) => ({ ...one, metric: arms[at] })));
   return (
     <>
       <p class="soft">
@@ -387,73 +352,5 @@ function ArmsMap({ baseline, sessions, metric }: { baseline: Side; sessions: Ses
       </p>
       <HeatMap rows={rows} />
     </>
-  );
-}
-
-const MOST_HEAT_ROWS = 200;
-
-function HeatMap({ rows }: { rows: Compared[] }) {
-  const metrics = [...new Set(rows.map((row) => row.metric))].slice(0, 24);
-  const cases = [...new Set(rows.map((row) => row.case))].slice(0, MOST_HEAT_ROWS);
-  const cells = new Map(rows.map((row) => [JSON.stringify([row.case, row.metric]), row]));
-  const cellOf = (name: string, metric: string) => cells.get(JSON.stringify([name, metric]));
-  const draw = () =>
-    heatOf('How much the candidate differs: orange is worse, blue better', cases, metrics, (name, metric) => {
-      const row = cellOf(name, metric);
-      return row && heatCell(row);
-    });
-  return (
-    <div class="table-box" tabIndex={0} role="region" aria-label="Heat map of effects">
-      <table class="heat">
-        <caption>
-          How much the candidate differs; <span class="key worse">worse</span> <span class="key better">better</span>, pale where it may be chance.
-        </caption>
-        <thead>
-          <tr>
-            <th scope="col">Case</th>
-            {metrics.map((metric) => (
-              <th key={metric} scope="col">
-                {plain(metric)}
-              </th>
-            ))}
-          </tr>
-        </thead>
-        <tbody>
-          {cases.map((name) => (
-            <tr key={name}>
-              <th scope="row">
-                <a href={caseLink(name)}>{named(name)}</a>
-              </th>
-              {metrics.map((metric) => (
-                <Cell key={metric} row={cellOf(name, metric)} />
-              ))}
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      <p class="heat-foot">
-        <span class="soft">
-          {plural(cases.length, 'case')} and {plural(metrics.length, 'metric')}
-        </span>
-        <PictureDownload name="heat map" draw={draw} />
-      </p>
-    </div>
-  );
-}
-
-function heatCell(row: Compared): HeatCell {
-  const bad = row.ratio > 1 !== (row.direction === 'higher');
-  const strength = Math.min(1, Math.abs(Math.log(Math.max(row.ratio, 1e-9))) / Math.log(1.5));
-  const step = row.verdict === 'worse' || row.verdict === 'better' ? 1 + Math.round(strength * 3) : 0;
-  return { text: percent(row.ratio - 1), tone: `${bad ? 'worse' : 'better'}-${step}` };
-}
-
-function Cell({ row }: { row?: Compared }) {
-  if (!row) return <td />;
-  const { text, tone } = heatCell(row);
-  return (
-    <td class={`cell ${tone}`} title={`${row.verdict}: ${percent(row.low - 1)} to ${percent(row.high - 1)}`}>
-      {text}
-    </td>
   );
 }

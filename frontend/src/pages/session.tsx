@@ -7,12 +7,14 @@ import { load, type Packed } from '../data';
 import { save, saveCsv, saveJson } from '../export';
 import { moment, percent, plural, quantity, share, words } from '../format';
 import type { Running } from '../live';
-import { lastAttempts, loadEnvironments, loadSession, primary, samplesOf, type Column, type EnvironmentHead, type SessionData, type SessionRecord } from '../model';
+import { loadEnvironments, primary, samplesOf, type Column, type EnvironmentHead, type SearchIndex, type Trend } from '../model';
 import { barsOf } from '../pictures';
 import { chosen, link, useQuery, type Route } from '../router';
+import { Spark } from '../spark';
 import { LINES } from '../theme';
-import { attentionSide } from './compare';
+import { attentionSide } from '../sides';
 import { caseLink, Choice, Failed, Fold, Loading, named, PictureDownload, plain, Revision, Status, Table, useLoaded, type ColumnOf } from '../ui';
+import { lastAttempts, loadSession, type SessionData, type SessionRecord } from '../session_data';
 
 export function SessionPage({ id, route, version, running }: { id: string; route: Route; version: string; running: Running[] }) {
   const [query, change] = useQuery(route);
@@ -43,6 +45,10 @@ function Shown({ data, environments, query, change, now }: ShownProps) {
   const metricOf = useMemo(() => primaryOfEach(data), [data]);
   const shown = records.filter((record) => !query.q || `${record.case} ${record.variant} ${record.setting.tags?.join(' ') ?? ''}`.toLowerCase().includes(query.q.toLowerCase())).filter((record) => !query.status || record.status === query.status);
   const statuses = [...new Set(records.map((record) => record.status))];
+  const { value: index } = useLoaded(() => load<SearchIndex>('search'), []);
+  const trends = useMemo(() => new Map(index?.case.map((name, at) => [name, index.trend[at]])), [index]);
+  const variants = new Set(records.map((record) => record.variant));
+  const metrics = new Set(records.flatMap((record) => metricOf[record.place]?.name ?? []));
   return (
     <>
       <h1>{plain(session.name)}</h1>
@@ -50,6 +56,8 @@ function Shown({ data, environments, query, change, now }: ShownProps) {
         <span>{moment(session.started)}</span>
         <Revision revision={session.revision} />
         {session.branch && <span class="tag">{plain(session.branch)}</span>}
+        {variants.size === 1 && [...variants][0] && <span class="tag">{plain([...variants][0])}</span>}
+        {metrics.size === 1 && <span class="soft">value: {plain([...metrics][0])}</span>}
         {session.tool && <span class="soft">by {plain(session.tool)}</span>}
         {session.ci && /^https?:/.test(session.ci) && (
           <a href={session.ci} rel="noopener noreferrer">
@@ -87,17 +95,18 @@ function Shown({ data, environments, query, change, now }: ShownProps) {
             show: (row) => (
               <button type="button" class="linkish" aria-expanded={query.case === row.case && (query.v ?? '') === row.variant} onClick={() => change(query.case === row.case && (query.v ?? '') === row.variant ? CLOSED : { ...CLOSED, case: row.case, v: row.variant })}>
                 {named(row.case)}
-                {row.variant && <span class="soft"> {plain(row.variant)}</span>}
+                {row.variant && variants.size > 1 && <span class="soft"> {plain(row.variant)}</span>}
                 {row.setup && <span class="tag">set-up</span>}
               </button>
             ),
             sort: (row) => row.case,
           },
-          { name: 'Status', show: (row) => <Status status={row.status} reason={row.reason} />, sort: (row) => row.status },
-          { name: 'Metric', show: (row) => <span class="metric">{plain(metricOf[row.place]?.name ?? '')}</span>, sort: (row) => metricOf[row.place]?.name ?? '' },
+          { name: 'Status', show: (row) => <Ended record={row} />, sort: (row) => row.status, lead: true },
           { name: 'Value', show: (row) => quantity(metricOf[row.place]?.values[row.place], metricOf[row.place]?.unit), sort: (row) => metricOf[row.place]?.values[row.place] ?? NaN, numeric: true },
+          { name: 'Last results', show: (row) => <Trending trend={trends.get(row.case)} metric={metricOf[row.place]?.name} /> },
+          ...(metrics.size > 1 ? [{ name: 'Metric', show: (row: SessionRecord) => <span class="metric">{plain(metricOf[row.place]?.name ?? '')}</span>, sort: (row: SessionRecord) => metricOf[row.place]?.name ?? '' }] : []),
           ...(records.some((record) => record.outcome.requirements?.length) ? [REQUIRED] : []),
-          { name: 'Time', show: (row) => quantity(row.seconds, 's'), sort: (row) => row.seconds, numeric: true },
+          ...(records.some((record) => record.seconds > 0) ? [TIME] : []),
           ...(records.some((record) => record.attempt > 1) ? [ATTEMPTS] : []),
         ]}
       />
@@ -155,6 +164,22 @@ function StatusBar({ records, waiting }: { records: SessionRecord[]; waiting: nu
   );
 }
 
+/** How a run ended, and in short why. */
+function Ended({ record }: { record: SessionRecord }) {
+  const why = record.reason.split('\n', 1)[0];
+  return (
+    <>
+      <Status status={record.status} /> {why && <span class="why-short" title={plain(record.reason)}>{plain(why)}</span>}
+      {record.disturbed && <span class="busy" title={plain(record.disturbed)}> ⚠ disturbed</span>}
+    </>
+  );
+}
+
+function Trending({ trend, metric }: { trend?: Trend; metric?: string }) {
+  return trend?.values && trend.metric === metric ? <Spark values={trend.values} unit={trend.unit} width={110} height={24} /> : null;
+}
+
+const TIME: ColumnOf<SessionRecord> = { name: 'Time', show: (row) => quantity(row.seconds, 's'), sort: (row) => row.seconds, numeric: true };
 const REQUIRED: ColumnOf<SessionRecord> = { name: 'Required', show: (row) => <Required record={row} />, sort: (row) => worstMargin(row), numeric: true };
 const ATTEMPTS: ColumnOf<SessionRecord> = { name: 'Attempts', show: (row) => (row.attempt > 1 ? row.attempt : ''), sort: (row) => row.attempt, numeric: true };
 

@@ -1,8 +1,9 @@
 """The command line: a module for each command, imported when it is used, so that help and version cost nothing."""
 
 import os
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from io import StringIO
 from typing import TYPE_CHECKING, Any
@@ -19,29 +20,43 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 COMPLETE_VARIABLE = "_PACELINE_COMPLETE"  # set by the shell's side of completion
 HELP_OPTIONS = ["-h", "--help"]
+WIDEST_HELP = 100
+_BESIDE = re.compile(r"^  (\S.*?) {2,}(?=\S)|^ {8,}(?=\S)")
 CONFIG_OPTIONS = frozenset({"--config", "--matrix"})
 
 # Name → one line of help. The module of the same name holds `command`; listing them imports none.
 COMMANDS = {
     "init": "Write a small, commented suite to start from.",
-    "plan": "Show what would run, and all that is wrong with it, without doing anything.",
+    "plan": "Show what would run, and all that is wrong with it.",
     "run": "Run a suite: every case gets its record, the session its report.",
+    "time": "Time commands, or Python code, in turns, and say which is faster.",
     "list": "List the sessions of a results directory.",
-    "show": "Show the report of a session that is over, or of one that was cut short.",
+    "show": "Show the report of a session, or one of its cases.",
     "send": "Deliver what sessions have left waiting for their sinks.",
     "history": "Look at the results of all sessions, and keep their database.",
-    "regressions": "Show what changed in the history, when, how surely, and what may be the cause.",
+    "regressions": "Show what changed, when, how surely, and what may be the cause.",
+    "releases": "Show what changed since each release, and which commits own it.",
     "verdict": "Say what a change is: acknowledged, expected, fixed or false.",
-    "compare": "Compare two sessions, revisions, branches, environments or files.",
-    "ab": "Run a suite in two or more settings, in turns, until the difference between them is known.",
-    "bisect": "Find the commit, or the version of a package, that made a number worse.",
-    "nightly": "Run a suite, confirm what got worse, and name the commit that did it.",
+    "compare": "Compare sessions, revisions, branches, environments or files.",
+    "check": "Say whether a change makes anything slower than its base.",
+    "ab": "Run a suite in several settings, in turns, and compare them.",
+    "bisect": "Find the commit, or the package version, that made it worse.",
+    "nightly": "Run a suite, confirm what got worse, name the commit that did it.",
     "dashboard": "Write the history as a site of charts, or show it live.",
-    "evals": "Evaluate models under several attentions on many benchmarks, on a pool of GPUs.",
-    "mounts": "Show the directories and variables that a container needs to run a suite.",
-    "schema": "Print the JSON Schema of the configuration, the plan, a record or the report.",
-    "doctor": "Say what is installed, what is missing, and how far this machine's numbers can be trusted.",
-    "completion": "Print the script that lets a shell complete paceline's commands and options.",
+    "evals": "Evaluate models under several attentions, on a pool of GPUs.",
+    "mounts": "Show what a container needs to run a suite.",
+    "schema": "Print the JSON Schema of configuration, plan, record or report.",
+    "doctor": "Say what is missing, and how far numbers can be trusted here.",
+    "completion": "Print the script that completes commands in a shell.",
+}
+
+# In the order of a user's day; what is in none of them is listed last, under "More".
+GROUPS = {
+    "Measure": ("init", "plan", "run", "time", "nightly", "evals", "curate"),
+    "Look": ("show", "list", "compare", "releases", "dashboard"),
+    "Find out": ("regressions", "verdict", "check", "ab", "bisect", "doctor"),
+    "Keep": ("history", "send"),
+    "Extend": ("mounts", "schema", "completion"),
 }
 
 EPILOG = """\b
@@ -56,12 +71,63 @@ Examples:
 """
 
 
+class Formatter(click.HelpFormatter):
+    """Help that fits a narrow terminal: prose is wrapped, and what an example does goes below it."""
+
+    def write_text(self, text: str) -> None:
+        width = max(self.width - self.current_indent, 20)
+        super().write_text("\n\n".join(self._fitted(part, width) for part in text.split("\n\n")))
+
+    def _fitted(self, paragraph: str, width: int) -> str:
+        mark, *lines = paragraph.splitlines() or [""]
+        if mark != "\b":
+            return paragraph
+        if not any(line.startswith(" ") for line in lines):
+            return " ".join(lines)
+        if all(len(line) <= width for line in lines):
+            return paragraph
+        return "\n".join([mark, *(_BESIDE.sub(_set_below, line) for line in lines)])
+
+
+def _set_below(found: re.Match[str]) -> str:
+    return f"  {found[1]}\n      " if found[1] else "      "
+
+
+class Context(click.Context):
+    """What a command runs in."""
+
+    formatter_class = Formatter
+
+
+class Respelled(click.Option):
+    """An option that was spelled otherwise before: the former spellings still work, and help does not list them."""
+
+    def __init__(self, *args: Any, formerly: Sequence[str] = (), **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.formerly = tuple(formerly)
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        listed = self.opts
+        self.opts = [*listed, *self.formerly]
+        super().add_to_parser(parser, ctx)
+        self.opts = listed
+
+
 class LazyGroup(click.Group):
     """Lists each command's name with where it is (`module.attribute` in this package) and its line of help."""
 
-    def __init__(self, *args: Any, listing: Mapping[str, tuple[str, str]], **options: Any) -> None:
+    context_class = Context
+
+    def __init__(
+        self,
+        *args: Any,
+        listing: Mapping[str, tuple[str, str]],
+        groups: Mapping[str, Sequence[str]] | None = None,
+        **options: Any,
+    ) -> None:
         super().__init__(*args, **options)
         self._listing = listing
+        self._groups = groups or {}
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """A command line that begins with an option and names a configuration, as an image is given it, is a run."""
@@ -78,6 +144,8 @@ class LazyGroup(click.Group):
             return None
         module, _, attribute = self._listing[cmd_name][0].rpartition(".")
         command: click.Command = getattr(import_module(f"{__name__}.{module}"), attribute)
+        for one in (command, *getattr(command, "commands", {}).values()):
+            one.context_class = Context
         return command
 
     def resolve_command(
@@ -90,8 +158,12 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in self._listing.items()])
+        rest = [name for name in self._listing if not any(name in names for names in self._groups.values())]
+        for title, names in (*self._groups.items(), ("More" if self._groups else "Commands", rest)):
+            known = [(name, self._listing[name][1]) for name in names if name in self._listing]
+            if known:
+                with formatter.section(title):
+                    formatter.write_dl(known)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
         from click.shell_completion import CompletionItem
@@ -104,8 +176,9 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     listing={name: (f"{name}.command", line) for name, line in COMMANDS.items()},
+    groups=GROUPS,
     epilog=EPILOG,
-    context_settings={"help_option_names": HELP_OPTIONS},
+    context_settings={"help_option_names": HELP_OPTIONS, "max_content_width": WIDEST_HELP},
 )
 @click.version_option(__version__, message="paceline %(version)s")
 def cli() -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from paceline.cli import output
-from paceline.cli.inputs import masked_errors
+from paceline.cli.inputs import masked_errors, parse_time
 from paceline.errors import PacelineError
+from paceline.report.table import screen_of
 
 if TYPE_CHECKING:
     from paceline.experiments.ab.ab_test import ABRequest, Prepared
@@ -38,17 +39,6 @@ machine went down, the same command goes on where it ended.
 """
 
 
-def _parse_time(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    if value is None:
-        return None
-    from paceline.config.values import parse_duration_s
-
-    try:
-        return parse_duration_s(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from error
-
-
 @click.command("ab", epilog=EPILOG)
 @click.argument("path", metavar="AB.yaml", type=click.Path(exists=True, path_type=Path))
 @click.option(
@@ -72,9 +62,14 @@ def _parse_time(ctx: click.Context, param: click.Parameter, value: str | None) -
 )
 @click.option("--runs", "max_runs", metavar="N", type=click.IntRange(min=1), help="Stop after so many runs.")
 @click.option(
-    "--time", "max_time_s", metavar="TIME", callback=_parse_time, help="Stop after this time: 90s, 30m, 2h."
+    "--time", "max_time_s", metavar="TIME", callback=parse_time, help="Stop after this time: 90s, 30m, 2h."
 )
 @click.option("--seed", metavar="N", type=click.IntRange(min=0), help="Decides the order of the runs.")
+@click.option(
+    "--vary-hash-seed/--no-vary-hash-seed",
+    default=None,
+    help="Give each block a PYTHONHASHSEED of its own, the same for all arms. [default: as the file says, else yes]",
+)
 @click.option("--db", metavar="URL", help="Also record all runs in this history.")
 @click.option("--allow-missing", is_flag=True, help="Cases that not all arms have do not fail.")
 @click.option("--quiet", "-q", is_flag=True, help="Print the result only.")
@@ -109,8 +104,9 @@ def command(*, dry_run: bool, as_json: bool, quiet: bool, **options: Any) -> int
         if done.result.why_nothing and done.result.exit_code == 2:
             click.echo(done.redactor.text(done.result.why_nothing), err=True)
     else:
-        lines = [*terminal_lines(done.result), str(done.directory / "ab.html")]
-        output.write(done.redactor.text("\n".join(lines)) + "\n")
+        screen = screen_of(sys.stdout)
+        lines = [*terminal_lines(done.result, screen), f"Results in {done.directory / 'ab.html'}"]
+        output.page_lines(map(done.redactor.text, lines))
     return done.result.exit_code
 
 
@@ -125,7 +121,7 @@ def _masked_errors(request: "ABRequest") -> Iterator[None]:
         configs: tuple[Path, ...] = (request.path,)
         with suppress(PacelineError):
             configs = find_spec(request).configs
-        with masked_errors(configs):
+        with masked_errors(configs, is_suite=False):
             raise
 
 

@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from paceline.cli import output
+from paceline.cli import Respelled, output
 from paceline.cli.completion import complete_finding, complete_metric, complete_selection
-from paceline.cli.inputs import SuiteCommand, config_inputs, make_request, masked_errors
+from paceline.cli.inputs import (
+    SuiteCommand,
+    config_inputs,
+    history_option,
+    make_request,
+    masked_errors,
+    parse_time,
+)
 from paceline.errors import PacelineError
 from paceline.numbers import chance, count
 from paceline.report.format import spelled_for, visible
+from paceline.report.table import Screen, screen_of, wrapped
 
 if TYPE_CHECKING:
     from paceline.experiments.bisect.bisection import BisectTask
@@ -31,10 +39,10 @@ _LONGEST_TITLE = 50
 EPILOG = """\b
 Examples:
   paceline bisect --good v1.4 --bad main --case sort --metric work_s
-  paceline bisect --repo ../library --good 3f2a91c --bad HEAD --case sort --setup 'make build'
-  paceline bisect --repo ../library --good v2 --bad main --case sort --install .
-  paceline bisect --package dask --good 2026.1 --bad 2026.8 --case join --install distributed
-  paceline bisect --regression 7c1e --budget 2h
+  paceline bisect --repo ../lib --good v1 --bad HEAD --case sort --setup make
+  paceline bisect --repo ../lib --good v2 --bad main --case sort --install .
+  paceline bisect --package dask --good 2026.1 --bad 2026.8 --case join
+  paceline bisect --regression 7c1e --time 2h
   paceline bisect … --json > bisect.json
 
 \b
@@ -105,27 +113,52 @@ was found; 1: it was not; 2: the command line or the suite is wrong; 130: interr
     help="How sure to be.",
 )
 @click.option(
-    "--max-runs",
+    "--runs",
+    "max_runs",
+    cls=Respelled,
+    formerly=["--max-runs"],
     metavar="N",
     type=click.IntRange(min=4),
     default=150,
     show_default=True,
     help="Give up after this many runs.",
 )
-@click.option("--budget", metavar="TIME", help="Give up after this time: 90s, 30m, 2h. [default: none]")
+@click.option(
+    "--time",
+    "max_time_s",
+    cls=Respelled,
+    formerly=["--budget"],
+    metavar="TIME",
+    callback=parse_time,
+    help="Give up after this time: 90s, 30m, 2h. [default: none]",
+)
+@click.option(
+    "--results-dir",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where --out is made. [default: results_dir of the suite]",
+)
 @click.option(
     "--out",
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
     help="Where runs and report are kept. [default: RESULTS_DIR/bisect/CASE-<hash of the question>]",
 )
-@click.option("--fresh", is_flag=True, help="Forget what ran before for the same question.")
 @click.option(
-    "--db",
-    metavar="URL",
-    help="The history that --regression is looked up in. "
-    "[default: PACELINE_DB, else history.url of the configuration, else benchmark.db]",
+    "--explain/--no-explain",
+    "explains",
+    default=True,
+    show_default=True,
+    help="Run the culprit and what lies before it once more under a profiler.",
 )
+@click.option(
+    "--force",
+    cls=Respelled,
+    formerly=["--fresh"],
+    is_flag=True,
+    help="Begin anew, and forget what ran before for the same question.",
+)
+@history_option
 @click.option(
     "--json", "as_json", is_flag=True, help="Print bisect.json; everything else goes to standard error."
 )
@@ -187,16 +220,17 @@ def _make_task(options: Mapping[str, Any]) -> "BisectTask":
         out=out,
         origin=asked.origin,
         notes=asked.notes,
+        explains=options["explains"],
     )
     if options["out"] is None:
         task = task.placed_under(out)
-    if options["fresh"]:
+    if options["force"]:
         _forget(task.out)
     return task
 
 
 def _request(options: Mapping[str, Any]) -> "Request":
-    return make_request({"configs": options["configs"], "datasets": options["datasets"]})
+    return make_request({name: options[name] for name in ("configs", "datasets", "results_dir")})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -266,10 +300,14 @@ def _from_regression(options: Mapping[str, Any], request: "Request") -> _Asked:
 
 def _history_url(options: Mapping[str, Any], request: "Request") -> str:
     from paceline.history import find_url
+    from paceline.plan import find_results_place
+    from paceline.record.remote.address import working_dir
     from paceline.session.request import load_config
 
-    history = load_config(request).config.history
-    return find_url(options["db"], history.url if history else None)
+    loaded = load_config(request)
+    history = loaded.config.history
+    results = request.results_dir or find_results_place(loaded)
+    return find_url(options["db"], history.url if history else None, results=working_dir(results))
 
 
 def _keep_outcome(options: Mapping[str, Any], result: "BisectionResult", out: Path) -> None:
@@ -314,21 +352,16 @@ def _setup(text: str | None) -> tuple[str, ...]:
 
 
 def _limits(options: Mapping[str, Any]) -> "Limits":
-    from paceline.config.values import parse_duration_s
     from paceline.experiments.bisect.search import Limits
 
-    budget = options["budget"]
-    try:
-        budget_s = parse_duration_s(budget) if budget else float("inf")
-    except ValueError as error:
-        raise PacelineError(f"--budget {error}") from error
+    budget_s = float("inf") if options["max_time_s"] is None else options["max_time_s"]
     return Limits(confidence=options["confidence"], max_runs=options["max_runs"], budget_s=budget_s)
 
 
 def _forget(out: Path) -> None:
     """Remove the runs of a bisection, and nothing that is not one."""
     if out.exists() and not (out / "journal.jsonl").is_file() and any(out.iterdir()):
-        raise PacelineError(f"{out} holds no bisection: --fresh removes nothing else, give another --out")
+        raise PacelineError(f"{out} holds no bisection: --force removes nothing else, give another --out")
     shutil.rmtree(out, ignore_errors=True)
 
 
@@ -366,8 +399,10 @@ class Progress:
     def end(self, result: "BisectionResult", out: Path) -> None:
         from paceline.experiments.bisect.report import bisection_lines
 
-        for line in ("", *bisection_lines(result), ""):
-            self._say(line)
+        screen = screen_of(self._stream) if self._stream else Screen()
+        for line in ("", *bisection_lines(result, screen), ""):
+            for part in wrapped(line, screen):
+                self._say(part)
         self._say(f"Report in {out / 'bisect.html'} (also bisect.md and bisect.json)")
 
     def _say(self, text: str) -> None:

@@ -2,14 +2,16 @@
 
 import os
 import re
+import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from paceline.cli import Respelled
 from paceline.cli.completion import complete_session
 from paceline.cli.database import (
     case_option,
@@ -19,16 +21,27 @@ from paceline.cli.database import (
     json_option,
     metric_option,
     repo_option,
+    share_of,
 )
-from paceline.cli.output import write_json, write_lines
-from paceline.cli.stored import find_results_place, find_session, results_dir_option, stored_sessions
+from paceline.cli.output import page_lines, write_json, write_lines
+from paceline.cli.stored import (
+    find_results_place,
+    find_session,
+    read_session,
+    results_dir_option,
+    stored_sessions,
+)
 from paceline.errors import PacelineError
-from paceline.numbers import change, count, percent
-from paceline.report.format import aligned, quantity, unit_beside, visible
+from paceline.metrics import AUTOMATIC
+from paceline.numbers import change, count, percent, range_of
+from paceline.record.layout import is_session
+from paceline.report.cases import primary_metric
+from paceline.report.format import quantity, unit_beside, visible
+from paceline.report.table import Cell, Column, Meaning, screen_of, table
 
 if TYPE_CHECKING:
     from paceline.findings.comparing import Compared, Outcome
-    from paceline.findings.sides import Sides
+    from paceline.findings.sides import Side, Sides
     from paceline.history import Store
 
 EPILOG = """\b
@@ -39,23 +52,13 @@ Examples:
   paceline compare main my-branch --case 'join*'
   paceline compare old.json new.json                 files: record.json, report.json, or another tool's results
   paceline compare env:3f2a env:91bc                 everything measured in two environments
+  paceline compare --by executor                     values of a parameter, within the newest session
+  paceline compare last:sort 'last:join[n=10]'       two cases of a session
   paceline compare previous last --fail-above 5%     a gate: exit 1 if anything is 5 % worse, gone or failing
   paceline compare monday tuesday --markdown > comparison.md
 """
 _MOST_MISSING = 20
-_FAIL_ABOVE = re.compile(r"(\d+(?:\.\d+)?) ?%")
-
-
-def _share(_: click.Context, __: click.Parameter, text: str) -> float:
-    """A share such as 5%, or 0.05."""
-    found = _FAIL_ABOVE.fullmatch(text)
-    try:
-        share = float(found[1]) / 100 if found else float(text)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < 1:
-        raise click.BadParameter(f"{text!r} is not a share: write it like 5%")
-    return share
+_MOST_SEARCHED = 50
 
 
 @click.command("compare", epilog=EPILOG)
@@ -67,14 +70,26 @@ def _share(_: click.Context, __: click.Parameter, text: str) -> float:
     "--fail-above",
     "margin",
     metavar="SHARE",
-    callback=_share,
+    callback=share_of,
     default="3%",
     show_default=True,
     help="Changes smaller than this do not count.",
 )
+@click.option(
+    "--by",
+    metavar="PARAMETER",
+    help="Compare the values of a parameter within A, the newest session without one.",
+)
 @click.option("--allow-missing", is_flag=True, help="Cases that only A has do not fail.")
-@click.option("--all", "everything", is_flag=True, help="Show also the rows that nothing follows from.")
-@click.option("--anyway", is_flag=True, help="Compare also what ran on unlike machines.")
+@click.option("--all", "everything", is_flag=True, help="Show every row, not only what changed.")
+@click.option(
+    "--force",
+    "anyway",
+    cls=Respelled,
+    formerly=["--anyway"],
+    is_flag=True,
+    help="Compare also what ran on unlike machines.",
+)
 @click.option("--markdown", is_flag=True, help="Print Markdown, for a pull request.")
 @json_option
 @repo_option
@@ -86,6 +101,7 @@ def command(
     cases: tuple[str, ...],
     metrics: tuple[str, ...],
     margin: float,
+    by: str | None,
     allow_missing: bool,
     everything: bool,
     anyway: bool,
@@ -101,36 +117,74 @@ def command(
     least the margin and beyond chance, taking all rows together; 'same' is less than the margin, 'inconclusive' that
     it takes more samples or sessions to say, or that a side was disturbed. 'question' is too good to be an improvement.
     Exit 1 also if a case is gone or fails that passed before, 2 if nothing was compared, or only under disturbance.
+
+    SESSION:CASE is one case; two of them, or the values of --by, are alternatives, of which none fails: exit 0.
     """
     if as_json and markdown:
         raise click.UsageError("choose --json or --markdown")
-    if baseline and not candidate:
+    if by and candidate:
+        raise click.UsageError("--by compares within one session: give A alone, or neither")
+    if baseline and not candidate and not by:
         raise click.UsageError("give A and B, or neither for the newest session and the one before it")
     from paceline.findings.comparing import compare_sides
-    from paceline.findings.sides import LAST, PREVIOUS
     from paceline.history.store.names import matcher
 
     metric = matcher(metrics).fullmatch if metrics else None
     with ExitStack() as stack:
         sides, store = find_sides(stack, db, repo, results_dir)
         case = matcher(sides.case_patterns(cases)).fullmatch if cases else None
-        found = compare_sides(
-            sides.find(baseline or PREVIOUS),
-            sides.find(candidate or LAST),
-            cases=case,
-            metrics=metric,
-            anyway=anyway,
-            margin=margin,
-            allow_missing=allow_missing,
-            history=store,
-        )
+        pairs, within = _pairs(sides, baseline, candidate, by)
+        outcomes = [
+            compare_sides(
+                *pair,
+                cases=case,
+                metrics=metric,
+                anyway=anyway,
+                margin=margin,
+                allow_missing=allow_missing,
+                history=None if within else store,
+                unlike_work=within,
+            )
+            for pair in pairs
+        ]
+    _print(outcomes, everything, markdown=markdown, as_json=as_json, as_list=bool(by))
+    for found in outcomes:
+        if not found.compared:
+            click.echo(_why_nothing(found, cases, metrics), err=True)
+    if within:
+        return 0 if any(found.compared for found in outcomes) else 2
+    return outcomes[0].exit_code
+
+
+def _pairs(
+    sides: "Sides", baseline: str, candidate: str, by: str | None
+) -> "tuple[list[tuple[Side, Side]], bool]":
+    """What is compared with what, and whether that is within a session, whose cases are alternatives."""
+    from paceline.findings.sides import ENVIRONMENT, LAST, PREVIOUS
+    from paceline.findings.within import BETWEEN, one_case, split_by, under_one_name
+
+    if by:
+        first, *others = split_by(sides.find(baseline or LAST), by)
+        return [(first, other) for other in others], True
+    names = (baseline or PREVIOUS, candidate or LAST)
+    is_case = [BETWEEN in one and not one.startswith(ENVIRONMENT) and not Path(one).exists() for one in names]
+    if all(is_case):
+        parts = [one.partition(BETWEEN) for one in names]
+        found = [one_case(sides.find(session or LAST), case) for session, _, case in parts]
+        return [under_one_name(*found)], True
+    return [(sides.find(names[0]), sides.find(names[1]))], False
+
+
+def _print(
+    outcomes: "Sequence[Outcome]", everything: bool, *, markdown: bool, as_json: bool, as_list: bool
+) -> None:
     if as_json:
-        write_json(_json(found))
-    else:
-        write_lines(_markdown(found, everything) if markdown else _lines(found, everything))
-    if not found.compared:
-        click.echo(_why_nothing(found, cases, metrics), err=True)
-    return found.exit_code
+        found = [_json(one) for one in outcomes]
+        write_json(found if as_list else found[0])
+        return
+    parts = [[*_markdown(one, everything)] if markdown else [*_lines(one, everything)] for one in outcomes]
+    lines = [line for part in parts for line in (*part, "")][:-1]
+    (write_lines if markdown else page_lines)(lines)
 
 
 def _why_nothing(found: "Outcome", cases: tuple[str, ...], metrics: tuple[str, ...]) -> str:
@@ -162,21 +216,29 @@ def find_sides(
         try:
             session: Path | str | None = None
             if name in (LAST, PREVIOUS):
-                session = stored_sessions(find_results_place(results_dir))[name == PREVIOUS]
+                newest, *others = stored_sessions(find_results_place(results_dir))
+                session = newest if name == LAST else _of_the_same_suite(newest, others)
             elif os.sep not in name:
                 session = find_session(name, results_dir)
-        except IndexError:
-            return None
-        except PacelineError:
+        except (PacelineError, ValueError):  # an unreadable one, or none at all
             return None
         return session if isinstance(session, Path) else None
 
-    url = find_database(db)
+    url = find_database(db, results_dir)
     path = parse_target(url).path
     # Files are compared without a history, too.
     is_there = path is None or path.exists() or bool(db)
     store = stack.enter_context(open_store(url, create=False)) if is_there else None
     return Sides(store, chosen_repository(repo), find), store
+
+
+def _of_the_same_suite(newest: Path | str, others: "Sequence[Path | str]") -> Path | None:
+    """The newest session on disk that has a case of this one; several suites may keep their results together."""
+    if not isinstance(newest, Path):
+        return None
+    names = {case.name for case in read_session(newest).cases}
+    paths = [one for one in others[:_MOST_SEARCHED] if isinstance(one, Path)]
+    return next((one for one in paths if names & {case.name for case in read_session(one).cases}), None)
 
 
 def _json(found: "Outcome") -> dict[str, Any]:
@@ -219,61 +281,111 @@ def _json(found: "Outcome") -> dict[str, Any]:
     }
 
 
-_HEADER = ("case", "metric", "verdict", "A", "B", "change", "interval", "would be seen")
+_COLUMNS = (
+    Column(title="verdict"),
+    Column(title="case", least=24, weight=3),
+    Column(title="metric", least=8),
+    Column(title="change", right=True),
+    Column(title="interval", leaves=1),
+    Column(title="A → B", leaves=2),
+    Column(title="would be seen", right=True, leaves=3),
+)
+_MEANINGS: Mapping[str, Meaning] = {"worse": "bad", "better": "good", "question": "doubt"}
+_MOST_UNCHANGED = 20
+_NUMBER = re.compile(r"\d[\d.,]*")
 
 
 def _cells(one: "Compared") -> tuple[str, ...]:
     unit = unit_beside(one.key.metric, one.key.unit or None)
     judged = one.comparison
     variant = f" ({one.key.variant})" if one.key.variant else ""
-    known = judged.high < float("inf")
-    interval = f"{change(judged.low - 1)} to {change(judged.high - 1)}" if known else "unknown"
     smallest = percent(judged.minimum_detectable) if judged.minimum_detectable < 10 else "nothing"
-    values = (quantity(judged.baseline, unit), quantity(judged.candidate, unit))
-    names = (one.key.case + variant, one.key.metric, one.word)
-    return (*names, *values, change(judged.ratio - 1), interval, smallest)
+    values = f"{quantity(judged.baseline, unit)} → {quantity(judged.candidate, unit)}"
+    names = (one.word, one.key.case + variant, one.key.metric)
+    return (*names, change(judged.ratio - 1), range_of(judged.low - 1, judged.high - 1), values, smallest)
 
 
-def _shown(found: "Outcome", everything: bool) -> "tuple[list[Compared], int]":
-    """The rows to show, and how many more there are that nothing follows from."""
-    shown = [one for one in found.compared if everything or not one.is_idle] or list(found.compared)
-    return shown, len(found.compared) - len(shown)
+def _shown(found: "Outcome", everything: bool) -> "list[Compared]":
+    """The rows to show: what changed, the metric that a case is about first; if nothing did, that of each case."""
+    if everything:
+        return list(found.compared)
+    changed = [one for one in found.compared if one.word in _MEANINGS]
+    primary = {one.record.case.key: primary_metric(one.record) for one in found.candidate.measured}
+
+    def how_telling(one: "Compared") -> tuple[bool, bool, bool]:
+        is_first = primary.get(one.key.case) == one.key.metric
+        return not is_first, one.key.metric in AUTOMATIC, one.is_idle
+
+    if changed:
+        return sorted(changed, key=how_telling)
+    telling = sorted(found.compared, key=how_telling)
+    first = {(one.key.case, one.key.variant): one for one in reversed(telling)}
+    return [one for one in found.compared if one in first.values()][:_MOST_UNCHANGED]
 
 
 def _lines(found: "Outcome", everything: bool) -> Iterator[str]:
-    yield visible(f"A: {found.baseline.about}")
-    yield visible(f"B: {found.candidate.about}")
-    yield ""
-    shown, folded = _shown(found, everything)
+    screen = screen_of(sys.stdout)
+    yield screen.paint(_verdict(found), "bad" if found.exit_code == 1 else "bold")
+    yield visible(f"A  {_about(found.baseline)}")
+    yield visible(f"B  {_about(found.candidate)}")
+    shown = _shown(found, everything)
     if shown:
-        yield from aligned([_HEADER, *([visible(cell) for cell in _cells(one)] for one in shown)])
-    yield from _footnotes(found, folded)
+        yield ""
+        rows = [
+            [
+                Cell(text, _MEANINGS.get(one.word, "") if place in (0, 3) else "")
+                for place, text in enumerate(cells)
+            ]
+            for one in shown
+            for cells in [[visible(cell) for cell in _cells(one)]]
+        ]
+        yield from table(_COLUMNS, rows, screen)
+    yield from _footnotes(found, len(found.compared) - len(shown))
+
+
+def _about(side: "Side") -> str:
+    """What a side is; a session by its name, wherever it lies."""
+    first, of, path = side.about.rpartition(" of ")
+    return f"{first}{of}session {Path(path).name}" if is_session(Path(path)) else side.about
+
+
+def _verdict(found: "Outcome") -> str:
+    """What all rows come to."""
+    words = Counter(one.word for one in found.compared)
+    parts = [f"{words[word]:,} {word}" for word in ("worse", "better", "same", "inconclusive")]
+    parts += [count(words["question"], "question")] if words["question"] else []
+    parts += [f"{len(found.failing):,} failing"] if found.failing else []
+    parts += [f"{len(found.gone):,} gone"] if found.gone else []
+    return f"{', '.join(parts)} of {count(len(found.compared), 'comparison')}"
 
 
 def _footnotes(found: "Outcome", folded: int) -> Iterator[str]:
     if folded:
-        yield f"{count(folded, 'row')} more, too noisy or with too few samples to tell even 50 %: --all shows them"
+        yield f"… {folded:,} more: --all"
     if found.compared:
         yield ""
-    for metric, ratio in sorted(found.geometric_means().items()):
+    # Over unlike machines a mean says nothing.
+    for metric, ratio in () if found.unlike else sorted(found.geometric_means().items()):
         cases = sum(1 for one in found.compared if one.key.metric == metric and not one.is_idle)
-        if cases > 1:
+        if cases > 1 and metric not in AUTOMATIC:
             yield visible(f"geometric mean of {metric} over {count(cases, 'case')}: {change(ratio - 1)}")
     yield from (visible(f"unlike machines: {text}") for text in found.unlike)
     yield from _about_noise(found)
     yield from _about_missing(found)
     for asked_of in (one for one in found.compared if one.question):
         yield visible(f"question: {asked_of.key.case} {asked_of.key.metric}: {asked_of.question}")
-    reasons = Counter(one.reason for one in found.compared if one.reason)
-    for reason, number in reasons.items():
-        yield visible(f"{count(number, 'comparison')} not judged: {reason}")
-    verdicts = [one.word for one in found.compared]
-    parts = [f"{verdicts.count(one):,} {one}" for one in ("worse", "better", "same", "inconclusive")]
-    asked = verdicts.count("question")
-    parts += [count(asked, "question")] if asked else []
-    parts += [f"{len(found.failing):,} failing"] if found.failing else []
-    parts += [f"{len(found.gone):,} gone"] if found.gone else []
-    yield f"{', '.join(parts)} of {count(len(verdicts), 'comparison')}"
+    # Figures differ from case to case; what they say is the same.
+    reasons = Counter(_NUMBER.sub("#", one.reason) for one in found.compared if one.reason)
+    first = {_NUMBER.sub("#", one.reason): one.reason for one in reversed(found.compared)}
+    for kind, number in reasons.items():
+        like = " or the like" if number > 1 else ""
+        yield visible(f"{count(number, 'comparison')} not judged: {first[kind]}{like}")
+
+
+def _is_one_session(found: "Outcome") -> bool:
+    return (
+        len({one.record.session for side in (found.baseline, found.candidate) for one in side.measured}) == 1
+    )
 
 
 def _about_noise(found: "Outcome") -> Iterator[str]:
@@ -286,7 +398,7 @@ def _about_noise(found: "Outcome") -> Iterator[str]:
             "one sample on a side says nothing about noise, and the history has too few nights: use 'repeat', "
             "or compare revisions of several sessions"
         )
-    if unknown:
+    if unknown and not _is_one_session(found):
         which = "" if len(unknown) == len(found.compared) else f" of {count(len(unknown), 'row')}"
         assumed = percent(found.margin / 2)
         yield f"the noise between sessions{which} is not known: {assumed} is assumed; a history of 6 nights knows it"
@@ -314,11 +426,12 @@ def _markdown(found: "Outcome", everything: bool) -> Iterator[str]:
     from paceline.report.markdown import escape
 
     yield "## Comparison"
-    yield from ("", f"- A: {escape(found.baseline.about)}", f"- B: {escape(found.candidate.about)}", "")
-    shown, folded = _shown(found, everything)
+    yield from ("", f"- A: {escape(_about(found.baseline))}", f"- B: {escape(_about(found.candidate))}", "")
+    yield from (f"**{_verdict(found)}**", "")
+    shown = _shown(found, everything)
     if shown:
-        yield f"| {' | '.join(_HEADER)} |"
-        yield f"|---|---|---{'|---:' * 5}|"
+        yield f"| {' | '.join(column.title for column in _COLUMNS)} |"
+        yield f"|---|---|---{'|---:' * 4}|"
     yield from (f"| {' | '.join(map(escape, _cells(one)))} |" for one in shown)
     yield ""
-    yield from (f"- {escape(line)}" for line in _footnotes(found, folded) if line)
+    yield from (f"- {escape(line)}" for line in _footnotes(found, len(found.compared) - len(shown)) if line)

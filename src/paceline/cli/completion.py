@@ -26,6 +26,7 @@ from click.shell_completion import (
 
 from paceline.cli.output import write
 from paceline.errors import PacelineError
+from paceline.record.remote.address import parse_location, working_dir
 
 MOST = 500
 PATIENCE_S = 0.2
@@ -149,15 +150,17 @@ def _offer(incomplete: str, names: Iterable[str]) -> list[CompletionItem]:
 
 
 def _ask(ctx: click.Context, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-    """Rows of the history, if it is a file; a server is not asked. SQLAlchemy would take longer than the answer."""
+    """Rows of the history, if it is a file; a server is not asked. Opening a store would take too long."""
     import sqlite3  # which no other use of a command line needs to load
 
-    from paceline.cli.inputs import DEFAULT_CONFIG, history_url_in
-    from paceline.history.urls import find_url, parse_target, readable_address
+    from paceline.cli.inputs import DEFAULT_CONFIG, history_in
+    from paceline.history.urls import RESULTS, find_url, parse_target, readable_address
 
     try:
         # As the command would find it, as far as that is possible without reading the whole configuration.
-        path = parse_target(find_url(ctx.params.get("db"), history_url_in([Path(DEFAULT_CONFIG)]))).path
+        url, results = history_in([Path(DEFAULT_CONFIG)])
+        place = working_dir(parse_location(results)) if results else RESULTS
+        path = parse_target(find_url(ctx.params.get("db"), url, results=place)).path
         if path is None or not path.is_file():
             return []
         address = readable_address(path)

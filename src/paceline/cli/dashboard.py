@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from paceline.cli import Respelled
 from paceline.cli.database import chosen_repository, db_option, find_database, open_database, repo_option
 from paceline.cli.output import flush, write
 from paceline.cli.stored import find_artifacts_dir, find_results_place
@@ -23,13 +24,13 @@ EPILOG = """\b
 Examples:
   paceline dashboard serve                    look at the history in a browser
   paceline dashboard build site               write it to site/: open site/index.html, or put it on a file host
-  paceline dashboard build site --db nightly.db --results results
+  paceline dashboard build site --db nightly.db --results-dir results
 """
 _BUILD_EPILOG = """\b
 Examples:
   paceline dashboard build site
-  paceline dashboard build site --db postgresql://bench@host/bench --title 'Nightly benchmarks'
-  paceline dashboard build results/dashboard --results results --files-of 90
+  paceline dashboard build site --db postgresql://bench@host/bench
+  paceline dashboard build site --results-dir results --files-of 90
 
 \b
 A second build into the same directory writes only what has changed since. The site needs no server, loads nothing from
@@ -38,10 +39,12 @@ elsewhere, and may be copied anywhere. Badges are in badges/, an Atom feed of re
 _SERVE_EPILOG = """\b
 Examples:
   paceline dashboard serve
-  paceline dashboard serve --port 9000 --results results --db nightly.db
+  paceline dashboard serve --port 9000 --results-dir results --db nightly.db
 
 \b
 Only this machine can reach it. A session that runs shows its cases as they end. From elsewhere, forward the port:
+
+\b
   ssh -L 8000:localhost:8000 HOST
 """
 
@@ -55,7 +58,10 @@ title_option = click.option(
     "--title", metavar="TEXT", default="Benchmarks", show_default=True, help="What stands above every page."
 )
 results_option = click.option(
-    "--results",
+    "--results-dir",
+    "results",
+    cls=Respelled,
+    formerly=["--results"],
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
     help="Where the sessions' files are, for logs and curves; without a database, the sessions themselves. No file "
@@ -155,7 +161,7 @@ def serve_command(
 
     root, artifacts_dir = _roots(results)
     options = Options(title=title, results=root, artifacts_dir=artifacts_dir)
-    path = parse_target(find_database(db)).path
+    path = parse_target(find_database(db, results)).path
     origin = Origin(
         opened=lambda: opened(db, root),
         exists=lambda: path is None or path.exists(),
@@ -181,13 +187,14 @@ def _roots(results: Path | None) -> tuple[Path | None, Path | None]:
 @contextmanager
 def opened(db: str | None, results: Path | None) -> Iterator["Store"]:
     """The database; where there is none, one made from the results, or an empty one unless the user named it."""
-    path = parse_target(find_database(db)).path
+    url = find_database(db, results)
+    path = parse_target(url).path
     if path is None or path.exists():
-        with open_database(db) as store:
+        with open_database(url) as store:
             yield store
         return
     if db is not None and results is None:
-        raise PacelineError(f"no history at {path}: 'paceline run' makes one, or give --results DIR")
+        raise PacelineError(f"no history at {path}: 'paceline run' makes one, or give --results-dir DIR")
     with TemporaryDirectory(prefix="paceline-dashboard-") as directory:
         from paceline.history import open_store
         from paceline.history.session_files import find_sessions, read_session

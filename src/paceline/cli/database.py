@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ import click
 from paceline.cli.completion import complete_case, complete_metric
 from paceline.cli.inputs import DEFAULT_CONFIG
 from paceline.errors import HistoryError, did_you_mean
+from paceline.record.remote.address import Location, working_dir
 
 if TYPE_CHECKING:
     from paceline.findings.commits import Repository
@@ -19,12 +21,13 @@ if TYPE_CHECKING:
 
 _AGE = re.compile(r"(\d+)([dwmy])")
 _DAYS = {"d": 1, "w": 7, "m": 30, "y": 365}
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?) ?%")
 
 db_option = click.option(
     "--db",
     metavar="URL",
     help=f"The database: a file, or postgresql://… [default: PACELINE_DB, else history.url of ./{DEFAULT_CONFIG}, "
-    "else benchmark.db]",
+    "else benchmark.db beside the results]",
 )
 case_option = click.option(
     "--case",
@@ -51,17 +54,31 @@ repo_option = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON, for a script.")
 
 
-def find_database(db: str | None) -> str:
-    """The database asked for, else that of the environment, of the suite here, or the default one."""
-    from paceline.history.urls import VARIABLE, find_url
+def find_database(db: str | None, results_dir: Location | None = None) -> str:
+    """The database asked for, else that of the environment, of the suite here, or beside its results."""
+    from paceline.history.urls import RESULTS, VARIABLE, find_url, why_here
 
     asked = db or os.environ.get(VARIABLE)
-    if asked or not Path(DEFAULT_CONFIG).is_file():
-        return find_url(asked, None)
-    from paceline.config.load import load  # brings pydantic and YAML, which a command with --db does not need
+    if asked:
+        return asked
+    results, configured = results_dir or RESULTS, None
+    if Path(DEFAULT_CONFIG).is_file():
+        from paceline.config.load import load  # brings pydantic and YAML, which --db makes needless
+        from paceline.plan import find_results_place
 
-    history = load([Path(DEFAULT_CONFIG)]).config.history
-    return find_url(None, history.url if history else None)
+        loaded = load([Path(DEFAULT_CONFIG)])
+        configured = loaded.config.history.url if loaded.config.history else None
+        results = results_dir or find_results_place(loaded)
+    place = working_dir(results)
+    url = find_url(None, configured, results=place)
+    if note := why_here(url, place):
+        _say_once(note)
+    return url
+
+
+@cache
+def _say_once(note: str) -> None:
+    click.echo(note, err=True)
 
 
 def open_database(db: str | None, *, create: bool = False) -> "Store":
@@ -114,3 +131,17 @@ def moment_of(since: str | None) -> str:
     if not found:
         raise HistoryError(f"{since!r} is no time: write it like 2026-11-16, or 7d for a week ago")
     return found
+
+
+def share_of(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
+    """What an option like --above says: a share such as 5%, or 0.05."""
+    if text is None:
+        return None
+    found = _PERCENT.fullmatch(text)
+    try:
+        share = float(found[1]) / 100 if found else float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise click.BadParameter(f"{text!r} is not a share: write it like 5%")
+    return share

@@ -1,6 +1,7 @@
 """`paceline doctor`: what is installed, whether results can be kept, and how far numbers from here can be trusted."""
 
 import shutil
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -17,7 +18,8 @@ from paceline.cli.output import error_text, is_terminal, wants_colour, write_jso
 from paceline.cli.stored import find_results_place, results_dir_option
 from paceline.errors import PacelineError
 from paceline.numbers import count
-from paceline.report.format import aligned, display_width, visible
+from paceline.report.format import display_width, visible
+from paceline.report.table import Column, screen_of, table
 
 if TYPE_CHECKING:
     from paceline.doctor.examine import Diagnosis, Subject
@@ -29,7 +31,7 @@ EPILOG = """\b
 Examples:
   paceline doctor                        look at everything; takes some three seconds
   paceline doctor --quick                without the measurement of noise
-  paceline doctor --results-dir /data/results --db postgresql://bench@db/history
+  paceline doctor --results-dir /data/results --db nightly.db
   paceline doctor --json | python -m json.tool
   paceline doctor --gate                 make the newest session worse in a copy: do the gates turn red?
   paceline doctor --gate monday          the same with another session
@@ -106,7 +108,13 @@ def _try_gates(session: str, results_dir: Path | str | None, db: str | None, as_
         write_json([{"gate": one.name, "red": one.is_red, "text": one.text} for one in gates])
     else:
         words = {True: "red", False: "green", None: "not tried"}
-        write_lines(aligned([(one.name, words[one.is_red], one.text) for one in gates]))
+        write_lines(
+            table(
+                ["", "", Column(least=20, cut="end")],
+                [(one.name, words[one.is_red], one.text) for one in gates],
+                screen_of(sys.stdout),
+            )
+        )
     return 1 if any(one.is_red is False for one in gates) else 0
 
 
@@ -134,7 +142,7 @@ def _subject(results_dir: Path | str | None, db: str | None) -> "Subject":
 
     faults: list[Remark] = []
     results = _attempt(lambda: find_results_place(results_dir), faults)
-    database = _attempt(lambda: find_database(db), faults)
+    database = _attempt(lambda: find_database(db, results_dir), faults)
     return Subject(
         places=tuple(_places(results, database)), database=database, faults=tuple(dict.fromkeys(faults))
     )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from paceline.session.request import Request
 
 DEFAULT_CONFIG = "paceline.yaml"
+ASV_CONFIGS = ("asv.conf.json", "asv.conf.jsonc")
 
 _IN_OUR_WORDS = {
     "--entries": "--only, with names, globs or tags",
@@ -29,6 +30,7 @@ _IN_OUR_WORDS = {
     "--viewer-url-template": "`viewer_url_template:` in a configuration",
 }
 """What options of NeMo Curator's runner are called here."""
+_MATRIX = f"{__name__}.matrix"
 _FILES = 4  # of the options below, those that name files
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -53,9 +55,11 @@ class SuiteCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         options = (param for param in self.params if isinstance(param, click.Option) and not param.is_flag)
-        with_value = frozenset(name for option in options for name in option.opts)
+        with_value = frozenset(name for one in options for name in (*one.opts, *getattr(one, "formerly", ())))
         if ctx.resilient_parsing and args and args[-1] in with_value:
             args = args[:-1]  # a shell completes the value of this one
+        named = [word.partition("=")[0] for word in args[: args.index("--") if "--" in args else None]]
+        ctx.meta[_MATRIX] = "--matrix" in named
         try:
             return super().parse_args(ctx, _configs_first(args, with_value))
         except click.NoSuchOption as error:
@@ -143,10 +147,11 @@ _INPUTS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--session-name",
         metavar="NAME",
-        help="The session's directory; {time} in it is the UTC time. [default: nightly-run-{time}]",
+        help="The session's directory; {time} in it is the UTC time. [default: SUITE-{time}]",
     ),
     click.option(
         "--only",
+        "-k",
         metavar="EXPR",
         multiple=True,
         shell_complete=complete_selection,
@@ -168,6 +173,34 @@ _INPUTS: tuple[Callable[[Any], Any], ...] = (
 )
 
 
+jobs_option = click.option(
+    "--jobs",
+    "-j",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Run this many cases side by side, as far as their resources allow. "
+    "[default: 1; on a pool as many as it has room for]",
+)
+history_option = click.option(
+    "--db",
+    metavar="URL",
+    help="The history: a file, or postgresql://… "
+    "[default: PACELINE_DB, else history.url of the configuration, else benchmark.db beside the results]",
+)
+
+
+def parse_time(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """What an option like --time says, in seconds."""
+    if value is None:
+        return None
+    from paceline.config.values import parse_duration_s
+
+    try:
+        return parse_duration_s(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
+
+
 def add_options(function: _Function, options: Sequence[Callable[[Any], Any]]) -> _Function:
     """Give a command these options, in their order."""
     for decorate in reversed(options):
@@ -186,22 +219,25 @@ def suite_inputs(function: _Function) -> _Function:
 
 
 def make_request(options: Mapping[str, Any]) -> "Request":
-    """The request that a command's options make; without a file it is about `paceline.yaml` here."""
+    """The request that a command's options make; without a file it is about the suite that lies here."""
     configs = options["configs"] or default_configs()
     from paceline.session.request import Request  # reads YAML, which `--help` does not need
 
     log_once()
-    return Request(**{**options, "configs": configs})
+    ctx = click.get_current_context(silent=True)
+    matrix = bool(ctx and ctx.meta.get(_MATRIX))
+    return Request(**{**options, "configs": configs, "matrix": matrix})
 
 
 def default_configs() -> tuple[Path, ...]:
-    path = Path(DEFAULT_CONFIG)
-    if not path.is_file():
-        raise PacelineError(
-            f"no configuration given and no {DEFAULT_CONFIG} here: name a file, as in "
-            "'paceline run suite.yaml', or start one with 'paceline init'"
-        )
-    return (path,)
+    """The suite that lies here: ours, else that of asv."""
+    for name in (DEFAULT_CONFIG, *ASV_CONFIGS):
+        if (path := Path(name)).is_file():
+            return (path,)
+    raise PacelineError(
+        f"no configuration given and no {DEFAULT_CONFIG} here: name a file, as in "
+        "'paceline run suite.yaml', or start one with 'paceline init'"
+    )
 
 
 def names_in(paths: Sequence[Path]) -> list[str]:
@@ -217,14 +253,15 @@ def names_in(paths: Sequence[Path]) -> list[str]:
     return list(dict.fromkeys([*names, *sorted(tags)]))
 
 
-def history_url_in(paths: Sequence[Path]) -> str | None:
-    """The database that the files name, unless variables are part of it."""
+def history_in(paths: Sequence[Path]) -> tuple[str | None, str | None]:
+    """The database and the results directory that the files name, unless they are only known in a session."""
+    url = results = None
     for document in _documents(paths):
         history = document.get("history")
-        url = history.get("url") if isinstance(history, dict) else None
-        if isinstance(url, str) and "${" not in url:
-            return url
-    return None
+        url = (history.get("url") if isinstance(history, dict) else None) or url
+        results = document.get("results_dir") or results
+    url, results = (one if isinstance(one, str) and "{" not in one else None for one in (url, results))
+    return url, results
 
 
 def _documents(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
@@ -246,11 +283,20 @@ def _list(value: Any) -> list[Any]:
 
 
 @contextmanager
-def masked_errors(configs: Sequence[Path]) -> Iterator[None]:
-    """Give errors the names of the variables that these files mark as secret, so that they are printed without them."""
+def masked_errors(configs: Sequence[Path], *, is_suite: bool = True) -> Iterator[None]:
+    """Give errors the names of the variables that these files mark as secret, so that they are printed without them.
+
+    What is wrong with a file for another command is that it is one.
+    """
     try:
         yield
     except PacelineError as error:
+        for path in configs if is_suite else ():
+            if any("arms" in document for document in _documents([path])):
+                text = (
+                    f"{path} is an A/B file: 'paceline ab {path}' runs it. Give the suite that it names here"
+                )
+                raise PacelineError(text) from error
         for document in _documents(configs):
             marked, taken_out = _list(document.get("secrets")), _list(document.get("not_secrets"))
             error.secret_names += (*map(str, marked), *(f"!{name}" for name in taken_out))

@@ -1,5 +1,6 @@
 """`paceline list`: the sessions of a results directory."""
 
+import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
@@ -7,7 +8,7 @@ from typing import Any
 
 import click
 
-from paceline.cli.output import write, write_json, write_lines
+from paceline.cli.output import page_lines, write, write_json
 from paceline.cli.stored import (
     files_of,
     find_results_place,
@@ -20,7 +21,8 @@ from paceline.record.codec import NewerSchema
 from paceline.record.remote.address import Location
 from paceline.record.remote.archive import UnsafeName
 from paceline.record.remote.session import FINISHED, read_summary
-from paceline.report.format import aligned, visible
+from paceline.report.format import visible
+from paceline.report.table import Cell, Column, screen_of, table
 
 EPILOG = """\b
 Examples:
@@ -31,6 +33,11 @@ Examples:
   paceline list --json | jq -r '.[0].session'
 """
 
+_COLUMNS = (
+    Column(title="session", least=20),
+    *("started (UTC)", "ok"),
+    Column(title="cases", least=20, cut="end"),
+)
 _NEWEST = 20
 _AT_ONCE = 8  # Of sessions in an object store, where waiting is what takes the time.
 
@@ -46,8 +53,9 @@ class _Row:
     unfinished: int = 0
     problem: str = ""
 
-    def cells(self) -> tuple[str, str, str, str]:
-        verdict = {True: "yes", False: "no", None: "unknown" if self.problem else "unfinished"}[self.ok]
+    def cells(self) -> tuple[str, str, Cell, str]:
+        unknown = Cell("unknown" if self.problem else "unfinished", "doubt")
+        verdict = {True: Cell("yes", "good"), False: Cell("no", "bad"), None: unknown}[self.ok]
         started = self.started_at[:19].replace("T", " ")
         cases = [f"{count:,} {status.replace('_', ' ')}" for status, count in self.counts.items()]
         cases += [f"{self.unfinished:,} without a record"] if self.unfinished else []
@@ -70,7 +78,7 @@ def command(results_dir: Location | None, show_all: bool, as_json: bool) -> None
     elif not rows:
         write(f"no session in {place}: 'paceline run' makes one\n")
     else:
-        write_lines(aligned([("session", "started (UTC)", "ok", "cases"), *(row.cells() for row in rows)]))
+        page_lines(table(_COLUMNS, [row.cells() for row in rows], screen_of(sys.stdout)))
     if len(shown) < len(found):
         click.echo(f"{len(found) - len(shown):,} older: --all lists them, too", err=as_json)
 

@@ -336,12 +336,13 @@ def _database_mounts(
 ) -> Iterator["Mount"]:
     """The directory of a history in a file; where none is named, it is kept with the results, which stay."""
     from paceline.cli.mounts import Mount
-    from paceline.history.urls import DEFAULT, VARIABLE, find_url, parse_target
+    from paceline.history.urls import DEFAULT, HERE, VARIABLE, find_url, parse_target
 
-    configured = [side.loaded.config.history for side in (here, there)]
-    urls = [find_url(db, history.url if history else None) for history in configured]
-    if urls[0] == DEFAULT and not here.directories.results_url:
-        settings[VARIABLE] = str(there.directories.results_dir / DEFAULT)
+    sides = [(side.loaded.config.history, side.directories.results_dir) for side in (here, there)]
+    urls = [find_url(db, history.url if history else None, results=place) for history, place in sides]
+    usual = [str(place / DEFAULT) for _, place in sides]
+    if urls[0] in (HERE, usual[0]) and not here.directories.results_url:
+        settings[VARIABLE] = usual[1]
         return
     source, target = (parse_target(url).path for url in urls)
     if source is not None and target is not None:

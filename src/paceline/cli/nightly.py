@@ -4,8 +4,15 @@ from typing import Any
 
 import click
 
-from paceline.cli.inputs import SuiteCommand, make_request, masked_errors, suite_inputs
-from paceline.cli.run import open_console, print_json
+from paceline.cli.inputs import (
+    SuiteCommand,
+    history_option,
+    jobs_option,
+    make_request,
+    masked_errors,
+    suite_inputs,
+)
+from paceline.cli.run import console_options, open_console, print_json, taken_console_options
 
 EPILOG = """\b
 Examples:
@@ -25,34 +32,25 @@ did, or failed; 2: usage or configuration; 130: interrupted.
 
 @click.command("nightly", cls=SuiteCommand, epilog=EPILOG)
 @suite_inputs
-@click.option(
-    "--jobs",
-    metavar="N",
-    type=click.IntRange(min=1),
-    help="Run this many cases of the session side by side. [default: 1]",
-)
+@jobs_option
 @click.option("--no-bisect", is_flag=True, help="Confirm what looks worse, but search for no cause.")
-@click.option(
-    "--db",
-    metavar="URL",
-    help="The history: a file, or postgresql://… "
-    "[default: PACELINE_DB, else history.url of the configuration, else benchmark.db]",
-)
+@history_option
 @click.option(
     "--json",
     "as_json",
     is_flag=True,
     help="Print the report as JSON; everything else goes to standard error.",
 )
-@click.option("--quiet", "-q", is_flag=True, help="Print failed cases, findings and a last line only.")
-def command(*, as_json: bool, quiet: bool, no_bisect: bool, **options: Any) -> int:
+@console_options
+def command(*, as_json: bool, no_bisect: bool, **options: Any) -> int:
     """Run the cases of one or more CONFIG files, and find out what made any of them worse.
 
     Without a file, paceline.yaml in the current directory is run.
     """
     from paceline.experiments.nightly.night import run_nightly
 
+    view = taken_console_options(options)
     request = make_request(options)
-    with masked_errors(request.configs), open_console(quiet=quiet, as_json=as_json) as console:
+    with masked_errors(request.configs), open_console(view, as_json=as_json) as console:
         report = run_nightly(request, console, bisects=not no_bisect)
     return print_json(report) if as_json else report.exit_code

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from paceline.errors import PacelineError
+from paceline.report.table import screen_of, wrapped
 
 if TYPE_CHECKING:
     from logging import LogRecord
@@ -98,6 +99,18 @@ def write_lines(lines: Iterable[str]) -> None:
 
     for line in lines:
         write(f"{spelled_for(sys.stdout.encoding, line)}\n")
+
+
+def page_lines(lines: Iterable[str]) -> None:
+    """Print lines, none wider than a terminal; through the user's pager where that is too short, as git does."""
+    screen = screen_of(sys.stdout)
+    known = [part for line in lines for part in wrapped(line, screen)]
+    if screen.height is None or len(known) < screen.height or not is_terminal():
+        write_lines(known)
+        return
+    # As git has it: leave at once if all fits, keep colours, leave the text on the screen.
+    os.environ.setdefault("LESS", "FRX")
+    click.echo_via_pager(f"{_cleaned(line)}\n" for line in known)
 
 
 def write_json(value: Any) -> None:

@@ -1,13 +1,16 @@
 """`paceline regressions`: what changed in the history, when, how surely, and what may be the cause."""
 
-from collections import Counter
+import shlex
+import sys
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from paceline.cli.completion import complete_finding
 from paceline.cli.database import (
     case_option,
     chosen_repository,
@@ -19,23 +22,30 @@ from paceline.cli.database import (
     moment_of,
     open_database,
     repo_option,
+    share_of,
 )
-from paceline.cli.history.log import sparkline
-from paceline.cli.output import wants_colour, write_json, write_lines
+from paceline.cli.incidents import NEED_SOMEBODY, blocks, markdown_lines, summary_lines, table_lines
+from paceline.cli.output import page_lines, write_json, write_lines
 from paceline.model import State
-from paceline.numbers import change, count, interval, number, p_value, percent
-from paceline.report.format import aligned, visible
+from paceline.numbers import change, count, number, percent
+from paceline.report.format import visible
+from paceline.report.table import screen_of
 
 if TYPE_CHECKING:
     from paceline.finding import Finding
+    from paceline.findings.commits import Repository
     from paceline.findings.order import Order
+    from paceline.findings.ranking import Incident
     from paceline.findings.replay import Replay
     from paceline.history import Store
 
 EPILOG = """\b
 Examples:
-  paceline regressions                          everything that changed, newest first
-  paceline regressions --state new --since 7d   what nobody has looked at, of this week
+  paceline regressions                          what got worse and nobody has answered, the most urgent first
+  paceline regressions --above 5% --top 20      a longer list of larger changes
+  paceline regressions i6c0e8f3a                all findings of an incident
+  paceline regressions --since 7d               what changed this week
+  paceline regressions --all                    what got better, what was answered and what stopped, too
   paceline regressions --case 'join*' --json
   paceline regressions --markdown > changes.md
   paceline regressions --replay                 how good the detector is, by your own verdicts
@@ -45,14 +55,23 @@ Examples:
 looked at); expected (meant to be so); fixed (set by itself when a later change undoes it); false (no change at all).
 """
 
-_WINDOW = 16
-_MOST_SUSPECTS = 8
-_COLOURS = {"worse": "red", "better": "green"}
-_MARKS = {"worse": "🔺", "better": "🟢"}
+_TOP = 10
+_WINDOW = 8
 
 
 @click.command("regressions", epilog=EPILOG)
+@click.argument("ids", metavar="[ID]...", nargs=-1, shell_complete=complete_finding)
 @click.option("--since", metavar="TIME", help="Only changes since this time: 2026-11-01, or 7d, 2w, 3m ago.")
+@click.option(
+    "--above", metavar="SHARE", callback=share_of, help="Only changes of at least this size, such as 5%."
+)
+@click.option("--top", metavar="N", type=click.IntRange(min=1), help=f"List N incidents.  [default: {_TOP}]")
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help="List all that changed, for the better too, and what was answered.",
+)
 @case_option
 @metric_option
 @click.option(
@@ -70,7 +89,11 @@ _MARKS = {"worse": "🔺", "better": "🟢"}
 @repo_option
 @db_option
 def command(
+    ids: tuple[str, ...],
     since: str | None,
+    above: float | None,
+    top: int | None,
+    everything: bool,
     cases: tuple[str, ...],
     metrics: tuple[str, ...],
     states: tuple[str, ...],
@@ -80,7 +103,10 @@ def command(
     repo: Path | None,
     db: str | None,
 ) -> int:
-    """List the lasting changes in the history, those for the better too; exit 1 if a worse one is new.
+    """List what got worse for good and nobody has answered, or the changes with these IDs; exit 1 if one is new.
+
+    Changes of one cause are an incident. Those come first that are large, sure, seen in many series and recent. --json
+    lists all changes that were chosen, those for the better and those that were answered too.
 
     Series are judged in the order of commits where a repository has known them, else in time; runs of other branches
     than the default one are left out. Only metrics with a direction are judged, failed records and points before a
@@ -88,167 +114,118 @@ def command(
     """
     if as_json and markdown:
         raise click.UsageError("choose --json or --markdown")
+    from paceline.findings import ranking
     from paceline.findings.detection import detect
     from paceline.findings.order import read_order, why_in_time
+    from paceline.findings.stopped import overdue
     from paceline.findings.telling import tell
     from paceline.record.codec import finding_json
 
     with open_database(db) as store:
         repository = chosen_repository(repo)
         if replay:
-            from paceline.findings.replay import replay as run_replay
-
-            order = read_order(store, repository)
-            done = run_replay(store, order, cases=cases or None, metrics=metrics or None)
-            if as_json:
-                write_json(_replay_json(done))
-            else:
-                write_lines(visible(line) for line in _replay_lines(done))
+            _print_replay(store, repository, cases, metrics, as_json)
             return 0
         detect(store, repository)
         order = read_order(store)
-        if note := why_in_time(order, repository):
+        for note in filter(None, (why_in_time(order, repository), overdue(store, datetime.now(UTC)))):
             click.echo(visible(note), err=True)
         named = tuple(key for name in cases for key in (name, *known_cases(store, name)))
-        found = _chosen(store.findings(), named, metrics, states, since)
+        told = tell(store, _of_ids(store, ids))
+        found = _chosen(told, named, metrics, states, moment_of(since), above)
         for name in () if found else cases:
             find_cases(store, name)  # raises: of a case that does not exist, 'nothing changed' would be wrong
-        found = tell(store, found)
+        incidents = ranking.rank(found, ranking.newest_time(store))
         if as_json:
-            write_json([finding_json(one) for one in found])
+            write_json([finding_json(one) for incident in incidents[:top] for one in incident.findings])
         else:
-            write_lines(_markdown_lines(found) if markdown else _table_lines(store, order, found))
-    return 1 if any(one.fails for one in found) else 0
+            is_whole = bool(everything or states or ids)
+            listed = incidents if is_whole else [one for one in incidents if one.kind in NEED_SOMEBODY]
+            shown = listed if ids else listed[: top or _TOP]
+            summary = list(summary_lines(ranking.count(incidents), listed, len(shown), is_whole=is_whole))
+            if markdown:
+                write_lines(markdown_lines(shown, summary))
+            else:
+                page_lines(_lines(_with_curves(store, order, shown), summary, db, whole=bool(ids)))
+    return 1 if any(one.kind == "worse" for one in incidents) else 0
+
+
+def _lines(
+    shown: "Sequence[Incident]", summary: Sequence[str], db: str | None, *, whole: bool
+) -> Iterator[str]:
+    """What it comes to first, then the incidents, then what is not listed, and what to do about the worst."""
+    screen = screen_of(sys.stdout)
+    listed = list(blocks(shown, screen) if whole else table_lines(shown, screen))
+    bad = next((one.id for one in shown if one.kind == "worse"), "")
+    yield screen.paint(summary[0], "bad" if bad else "bold")
+    rest = list(summary[1:])
+    if bad:
+        step = f"verdict {bad} STATE --why TEXT" if whole else f"regressions {bad}"
+        rest.append(visible(f"Next: paceline {step}{f' --db {shlex.quote(db)}' if db else ''}"))
+    for part in filter(None, (listed, rest if listed else ())):
+        yield from ("", *part)
+    yield from () if listed else rest
+
+
+def _with_curves(store: "Store", order: "Order", shown: "Sequence[Incident]") -> "list[Incident]":
+    """The incidents with the values around their first changes; each case is read once."""
+    from paceline.findings.telling import read_curves
+
+    wanted = [one for incident in shown for one in incident.findings[:1]]
+    curves = {one.id: one for one in read_curves(store, wanted, order, window=_WINDOW)}
+    return [
+        replace(incident, findings=tuple(curves.get(one.id, one) for one in incident.findings))
+        for incident in shown
+    ]
+
+
+def _of_ids(store: "Store", ids: Sequence[str]) -> "list[Finding]":
+    """All findings, or those of these ids and incidents; an id that means nothing is an error."""
+    every = store.findings()
+    incidents = {one.incident for one in every}
+    named = {store.finding(ident).id for ident in ids if ident not in incidents}
+    return [one for one in every if not ids or one.id in named or one.incident in ids]
 
 
 def _chosen(
-    found: "list[Finding]",
+    found: "Sequence[Finding]",
     cases: tuple[str, ...],
     metrics: tuple[str, ...],
     states: tuple[str, ...],
-    since: str | None,
+    since: str,
+    above: float | None,
 ) -> "list[Finding]":
-    """The findings that were asked for, newest change first."""
+    """The findings that were asked for."""
     from paceline.history.store.names import matcher
 
     case, metric = matcher(cases or None).fullmatch, matcher(metrics or None).fullmatch
-    from_when = moment_of(since)
     entries = {f"{name}[" for name in cases}
-    chosen = [
+    return [
         one
         for one in found
         if (case(one.case) or f"{one.case.partition('[')[0]}[" in entries)
         and metric(one.metric)
         and (not states or (one.state in states and (one.is_open or one.state != "new")))
-        and one.first_bad.time >= from_when
+        and one.first_bad.when >= since
+        and (above is None or abs(one.effect or 0.0) >= above)
     ]
-    return sorted(chosen, key=lambda one: (one.first_bad.time, one.id), reverse=True)
 
 
-def _table_lines(
+def _print_replay(
     store: "Store",
-    order: "Order",
-    found: "Sequence[Finding]",
-) -> Iterator[str]:
-    """The changes, those of one incident together, with what may have caused them and a sparkline of each."""
-    from paceline.findings.telling import read_curve
+    repository: "Repository | None",
+    cases: tuple[str, ...],
+    metrics: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    from paceline.findings.order import read_order
+    from paceline.findings.replay import replay
 
-    if not found:
-        yield "nothing changed"
-        return
-    rows: list[tuple[str, ...]] = [("id", "case", "metric", "", "change", "p", "state", "")]
-    found = _by_incident(found)
-    for one in found:
-        case = one.case + (f" ({one.series.variant})" if one.series.variant else "")
-        values = read_curve(store, one, order, window=_WINDOW).values
-        names = (one.id, visible(case), visible(one.metric), one.word)
-        size, chance = interval(one.effect, one.low, one.high), p_value(one.p_value)
-        size += " drift" if one.kind == "drift" else ""
-        if one.kind == "stopped":
-            size, chance = f"since {one.last_good.time[:10]}", ""
-        rows.append((*names, size, chance, _standing(one), sparkline(values) if values else ""))
-    title, *lines = aligned(rows)
-    yield title
-    for _, members in groupby(zip(found, lines, strict=True), lambda pair: pair[0].incident):
-        yield from _incident_lines(list(members))
-    yield from ("", _summary(found))
-
-
-def _standing(one: "Finding") -> str:
-    """What became of a finding: what somebody said, or how far it was followed up."""
-    if one.state != "new" or one.stage == "suspected":
-        return one.state
-    return f"new, {one.stage}" if one.is_open else "–"
-
-
-def _by_incident(found: "Sequence[Finding]") -> "list[Finding]":
-    """In the order given, but with those of an incident after its first."""
-    order: dict[str, int] = {}
-    for one in found:
-        order.setdefault(one.incident, len(order))
-    return sorted(found, key=lambda one: order[one.incident])
-
-
-def _incident_lines(members: "Sequence[tuple[Finding, str]]") -> Iterator[str]:
-    from paceline.findings.telling import culprit_text, place_text, suspect_text
-
-    first = members[0][0]
-    between = f"after {place_text(first.last_good)}, by {place_text(first.first_bad)}"
-    yield from ("", visible(f"incident {first.incident}: {between}, {first.first_bad.time[:10]}"))
-    culprits = {repr(one.culprit): one.culprit for one, _ in members if one.culprit}
-    yield from (f"    {visible(culprit_text(culprit))}" for culprit in culprits.values())
-    for one, line in members:
-        colour = _COLOURS.get(one.verdict) if one.state in ("new", "acknowledged") else None
-        yield click.style(line, fg=colour) if colour and wants_colour() else line
-        if one.said:
-            why = f": {one.said.why}" if one.said.why else ""
-            yield visible(f"    {one.said.state} by {one.said.who or 'somebody'} on {one.said.at[:10]}{why}")
-    yield from (visible(f"    question: {one.question}") for one, _ in members if one.question)
-    listed = [suspect for one, _ in members if one.stage != "not_reproduced" for suspect in one.suspects]
-    suspects = [] if culprits else list({repr(suspect): suspect for suspect in listed}.values())
-    yield from (f"    suspect: {visible(suspect_text(one))}" for one in suspects[:_MOST_SUSPECTS])
-    if len(suspects) > _MOST_SUSPECTS:
-        yield f"    … and {len(suspects) - _MOST_SUSPECTS} more suspects (--json lists all)"
-
-
-def _summary(found: "Sequence[Finding]") -> str:
-    words, incidents = Counter(one.word for one in found), len({one.incident for one in found})
-    new = sum(1 for one in found if one.fails)
-    changes = f"{words['worse']:,} worse ({new:,} new) and {words['better']:,} better"
-    changes += f" and {count(words['question'], 'question')}" if words["question"] else ""
-    changes += f" and {words['not reproduced']:,} not reproduced" if words["not reproduced"] else ""
-    changes += f" and {words['stopped']:,} stopped" if words["stopped"] else ""
-    return f"{changes} in {count(incidents, 'incident')}"
-
-
-def _markdown_lines(found: "Sequence[Finding]") -> Iterator[str]:
-    """The changes as a table of Markdown, an incident after the other."""
-    from paceline.findings.telling import culprit_text, place_text, suspects_text
-    from paceline.report.markdown import escape
-
-    yield from ("## Changes", "")
-    if not found:
-        yield "Nothing changed."
-        return
-    yield from (f"{_summary(found)}.", "")
-    yield "| | case | metric | change | between | suspects | state | id |"
-    yield "|---|---|---|---:|---|---|---|---|"
-    for one in _by_incident(found):
-        mark = _MARKS.get(one.verdict, "❔")
-        between = f"{place_text(one.last_good)} and {place_text(one.first_bad)}"
-        size = f"{change(one.effect)}<br>{change(one.low)} to {change(one.high)}"
-        size = "stopped" if one.kind == "stopped" else size
-        why = f": {one.said.why}" if one.said and one.said.why else ""
-        causes = one.question or (
-            culprit_text(one.culprit)
-            if one.culprit
-            else suspects_text(one.suspects)
-            if one.stage != "not_reproduced"
-            else ""
-        )
-        cells = (one.case, one.metric, between, causes, _standing(one) + why)
-        case, metric, between, suspects, state = map(escape, cells)
-        yield f"| {mark} | {case} | {metric} | {size} | {between} | {suspects} | {state} | `{one.id}` |"
+    done = replay(store, read_order(store, repository), cases=cases or None, metrics=metrics or None)
+    if as_json:
+        write_json(_replay_json(done))
+    else:
+        write_lines(visible(line) for line in _replay_lines(done))
 
 
 def _replay_json(done: "Replay") -> dict[str, Any]:

@@ -22,6 +22,7 @@ from paceline.record.remote.address import Location, parse_location
 from paceline.record.remote.session import fetched_session, is_stored_session, session_names
 
 DEFAULT_RESULTS_DIR = "results"
+_RECENT = {"last": 0, "previous": 1}
 
 results_dir_option = click.option(
     "--results-dir",
@@ -103,6 +104,8 @@ def find_session(given: str | None, results_dir: Location | None) -> Location:
         return session
     if isinstance(results, Path) and results_dir is None and is_session(Path(given)):
         return Path(given).absolute()  # from inside the results directory
+    if given in _RECENT and (found := stored_sessions(results)[_RECENT[given] :]):
+        return found[0]
     raise SessionError(f"no session {given!r} in {results}: 'paceline list' shows those there are")
 
 

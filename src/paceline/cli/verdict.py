@@ -1,8 +1,6 @@
 """`paceline verdict`: what somebody thinks of a change that was found."""
 
-import getpass
 import json
-from itertools import chain
 from typing import cast, get_args
 
 import click
@@ -11,6 +9,7 @@ from paceline.cli.completion import complete_finding
 from paceline.cli.database import db_option, json_option, open_database
 from paceline.cli.output import write
 from paceline.model import State
+from paceline.record.environment import user_name
 from paceline.report.format import visible
 
 EPILOG = """\b
@@ -20,7 +19,6 @@ Examples:
   paceline verdict i6c0e8f3a expected --why "checks more rows now"   all findings of an incident
   paceline verdict 5ee787f59b 89da91a232 new --why "they were real after all"
 """
-_NEED_A_REASON = ("expected", "false")
 
 
 @click.command("verdict", epilog=EPILOG)
@@ -38,22 +36,15 @@ def command(
     One that is acknowledged, expected, fixed or false fails nothing any more. The last word counts; all are kept, and
     'paceline regressions --replay' holds the detector against them.
     """
-    if state in _NEED_A_REASON and not why.strip():
+    from paceline.findings.answering import NEED_A_REASON, answer
+
+    if state in NEED_A_REASON and not why.strip():
         raise click.UsageError(f"say --why it is {state}: others will ask")
     with open_database(db) as store:
-        known = store.findings()
-        incidents = [[one.id for one in known if one.incident == ident] or [ident] for ident in findings]
-        for ident in chain.from_iterable(incidents):
-            finding = store.say(ident, cast(State, state), why=why, who=_user() if who is None else who)
+        who = user_name() if who is None else who
+        for finding in answer(store, findings, cast(State, state), why=why, who=who):
             if as_json:
                 write(json.dumps({"id": finding.id, "state": finding.state, "why": why}) + "\n")
             else:
                 what = visible(f"{finding.series.case} {finding.series.metric}")
                 write(f"{finding.id} {what} is now {finding.state}\n")
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user may have no name
-        return ""

@@ -1,6 +1,6 @@
 """The `evals:` section of a suite: models × attentions × benchmarks, and the devices to run them on."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
@@ -34,6 +34,17 @@ class EvalsAttention(Section):
 
     name: Name = Field(description="What results call it.")
     maskers: list[dict[str, Any]] = Field(description="In their order, each with its `kind`.")
+    prefill: Literal["dense", "sparse"] = Field(
+        default="dense", description="How a context is read; question and answer are sparse either way."
+    )
+    dense_first_layers: Count | None = Field(
+        default=None,
+        description="Layers at the bottom that keep every key; as the maskers' authors do by default.",
+    )
+    dense_last_layers: Count = Field(default=0, description="Layers at the top that keep every key.")
+    measure_error: bool = Field(
+        default=False, description="Also record how far each layer's output is from the dense one's."
+    )
 
 
 class EvalsAdapter(Section):
@@ -43,6 +54,16 @@ class EvalsAdapter(Section):
     model_kwargs: dict[str, Any] = Field(default={}, description="Handed to the model.")
     tokenizer_kwargs: dict[str, Any] = Field(default={}, description="Handed to the tokenizer.")
     batch_size: PositiveCount = Field(default=1, description="Contexts handed to the model at once.")
+    attention_memory: Bytes = Field(
+        default=512 << 20, description="What a sparse attention may take for its own work, a layer at a time."
+    )
+
+
+class EvalsEarlyStop(Section):
+    """When an attention need not be asked any more: its difference from the baseline is certain."""
+
+    baseline: Name = Field(default="dense", description="The attention that the others are held against.")
+    looks: int = Field(default=5, ge=2, le=50, description="How often is looked, over all samples.")
 
 
 class EvalsClocks(Section):
@@ -92,6 +113,9 @@ class Evals(Section):
     gpu_ids: list[int | str] = Field(
         default=["cpu"], description="Devices: indices, UUIDs or MIG instances of GPUs, or `cpu`, many times."
     )
+    gpus_per_model: PositiveCount = Field(
+        default=1, description="GPUs that each model is spread over: so many of `gpu_ids` are one device."
+    )
     max_concurrent_runs: PositiveCount | None = Field(
         default=None, description="Workers over all devices; one each by default."
     )
@@ -103,13 +127,23 @@ class Evals(Section):
     )
     generation_kwargs: dict[str, Any] = Field(default={}, description="Such as `max_new_tokens`.")
     request_kwargs: dict[str, Any] = Field(default={}, description="`max_requests`, `max_context_length`.")
+    repeat: PositiveCount = Field(
+        default=1, description="How often each sample is asked, for the flip rate and pass^k."
+    )
+    early_stop: EvalsEarlyStop | None = Field(
+        default=None,
+        description="Stop asking when a difference is certain, by tests corrected for each look.",
+    )
     seed: int = Field(default=0, description="What everything drawn at random depends on.")
     memory: dict[str, Bytes] = Field(
         default={}, description="Memory of devices, by id (or `cpu`), where the driver does not tell it."
     )
     clocks: EvalsClocks = Field(default=EvalsClocks(), description="Time limits.")
     retry: EvalsRetry = Field(default=EvalsRetry(), description="Patience with faults.")
-    scheduler: Name = Field(default="longest_first", description="A known one or an import path.")
+    scheduler: Name = Field(
+        default="longest_first",
+        description="`longest_first`, `shortest_first`, `in_order`, or an import path.",
+    )
     exporters: list[Name] = Field(default=[], description="Further forms of the results, such as `csv`.")
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 
+from paceline.config.bare_suites import bare_suite
 from paceline.config.dialects import (
     Normalised,
     find_duplicates,
@@ -143,7 +144,8 @@ class _Reading:
 
     def documents(self, path: Path) -> list[Node]:
         try:
-            return parse_file(path)
+            suite = bare_suite(path)
+            return parse_file(path) if suite is None else [suite]
         except ConfigError as error:
             self.problems += error.problems
             self.is_broken = True

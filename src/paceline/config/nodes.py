@@ -78,10 +78,10 @@ class Node(NamedTuple):
     raw: str | None = None
 
 
-def parse_file(path: Path) -> list[Node]:
-    """The documents of a file; a ConfigError names every line that cannot be read."""
+def parse_file(path: Path, change: Callable[[str], str] = str) -> list[Node]:
+    """The documents of a file; a ConfigError names every line that cannot be read. `change` is for its text first."""
     file = str(path)
-    text = _read_text(path, file)
+    text = change(_read_text(path, file))
     builder = _Builder(text, file)
     try:
         documents = list(builder.documents())

@@ -18,6 +18,9 @@ from paceline.model import CheckKind, Scalar, is_number, write_scalar
 
 MAX_CELLS = 10_000
 
+PROGRAMS = ("script", "command", "pytest", "asv")
+"""What an entry may run; a data set-up has the first two to choose from."""
+
 Cell = dict[str, Scalar]
 Item = tuple[int, dict[str, Any]]
 
@@ -38,14 +41,15 @@ def check_rules(data: dict[str, Any], disabled_entries: int = 0) -> Iterator[Bre
     yield from _check_suite(data, disabled_entries)
     for index, entry in _mappings(data.get("entries")):
         path = ("entries", index)
-        yield from _check_program(entry, path)
+        yield from _check_program(entry, path, PROGRAMS)
+        yield from _check_suite_keys(entry, path)
         yield from _check_timeout(data, entry, path)
         for number, requirement in _mappings(entry.get("requirements")):
             yield from _check_requirement(requirement, (*path, "requirements", number))
         if isinstance(entry.get("matrix"), dict):
             yield from check_matrix(entry["matrix"], (*path, "matrix"))
     for index, setup in _mappings(data.get("data_setups")):
-        yield from _check_program(setup, ("data_setups", index))
+        yield from _check_program(setup, ("data_setups", index), PROGRAMS[:2])
     for index, sink in _mappings(data.get("sinks")):
         if "name" not in sink:
             yield Breach(("sinks", index), "a sink needs a name or a type", missing=("name", "type"))
@@ -63,15 +67,28 @@ def _check_suite(data: dict[str, Any], disabled_entries: int) -> Iterator[Breach
         yield Breach(("viewer_url",), "give 'viewer_url' or 'viewer_url_template', not both")
 
 
-def _check_program(work: dict[str, Any], path: Location) -> Iterator[Breach]:
-    if "script" in work and "command" in work:
-        yield Breach((*path, "command"), "give 'script' or 'command', not both")
-    elif "script" not in work and "command" not in work:
-        yield Breach(path, "give a 'script' or a 'command' to run", missing=("script", "command"))
-    for key in ("script", "command", "interpreter"):
+def _check_program(work: dict[str, Any], path: Location, known: Sequence[str]) -> Iterator[Breach]:
+    given = [key for key in known if key in work]
+    if len(given) > 1:
+        which = " or ".join(f"'{key}'" for key in given)
+        yield Breach((*path, given[-1]), f"give {which}, not {'both' if len(given) == 2 else 'all of them'}")
+    elif not given:
+        others = ", or 'pytest' or 'asv'" if len(known) > 2 else ""
+        yield Breach(path, f"give a 'script' or a 'command' to run{others}", missing=tuple(known))
+    for key in (*known, "interpreter"):
         value = work.get(key)
         if value == [] or (isinstance(value, str) and not value.strip()):
             yield Breach((*path, key), "must not be empty")
+
+
+def _check_suite_keys(entry: dict[str, Any], path: Location) -> Iterator[Breach]:
+    """What means nothing for an entry whose cases are the tests or benchmarks of another tool."""
+    if entry.get("share_process") and "pytest" not in entry:
+        yield Breach((*path, "share_process"), "is for tests: give 'pytest', or leave it out")
+    kind = next((key for key in PROGRAMS[2:] if key in entry), None)
+    for key in ("script_base_dir", *(("args",) if kind == "asv" else ())):
+        if kind is not None and key in entry:
+            yield Breach((*path, key), f"means nothing with '{kind}'; leave it out")
 
 
 def _check_timeout(data: dict[str, Any], entry: dict[str, Any], path: Location) -> Iterator[Breach]:

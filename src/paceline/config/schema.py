@@ -38,7 +38,7 @@ from paceline.config.values import (
     VariableName,
     VariablePattern,
 )
-from paceline.model import Disturbed, Severity
+from paceline.model import Direction, Disturbed, Severity
 
 DEFAULT_TIMEOUT_S = 7200.0
 DEFAULT_GRACE_S = 5.0
@@ -90,6 +90,16 @@ class Requirement(Section):
     severity: Severity = Field(
         default="fail", description="`fail` fails the entry, `warn` only adds a warning."
     )
+
+
+class MetricMeaning(Section):
+    """What a metric means, where its name does not say it or says something else."""
+
+    unit: Name | None = Field(default=None, description="Its unit, such as `s` or `bytes`.")
+    direction: Direction | None = Field(
+        default=None, description="Which way is better, `lower` or `higher`; without it the name decides."
+    )
+    label: Name | None = Field(default=None, description="What reports call it.")
 
 
 class Matrix(OpenSection):
@@ -169,6 +179,20 @@ class Work(Section):
 class EntryDefaults(Work):
     """Values for all entries: merged under each of them as an earlier file would be. Any key of an entry but `name`."""
 
+    pytest: TextOrList | None = Field(
+        default=None,
+        description="Tests of pytest, each a case: a file, a directory or a test, or a list of them, relative to this "
+        "file. `args` go to pytest. See [tests as entries](pytest.md#tests-as-entries).",
+    )
+    asv: str | None = Field(
+        default=None,
+        description="Benchmarks of airspeed velocity, each a case: their directory, or that of `asv.conf.json`, "
+        "relative to this file. See [for users of asv](for-asv-users.md).",
+    )
+    share_process: bool = Field(
+        default=False,
+        description="With `pytest`: all selected tests in one process a repetition. Otherwise each has its own.",
+    )
     requirements: list[Requirement] = shared(
         [], "Bounds on metrics: a list, or a mapping from metric to bound."
     )
@@ -190,6 +214,9 @@ class EntryDefaults(Work):
         "Names or globs of metrics to raise alarms about, of those that are taken of every case (`exec_time_s`, "
         "`cpu_user_s`, `peak_memory_bytes` and their like). Without it they alarm only where the case has no metric of "
         "its own with a direction, or a requirement names them.",
+    )
+    metrics: dict[Name, MetricMeaning] = shared(
+        {}, "What its metrics mean, by name or glob; wins over the top-level one, key by key."
     )
     tags: list[Name] = shared([], "Words to select by.")
     needs: list[Name] = shared([], "Entries that must have passed before.")
@@ -272,10 +299,15 @@ class History(Section):
 
     url: Name | None = Field(
         default=None,
-        description="A file, or `postgresql://USER@HOST/DATABASE`; `benchmark.db` by default. "
+        description="A file, or `postgresql://USER@HOST/DATABASE`; `benchmark.db` beside the results by default. "
         "`--db` and `PACELINE_DB` win.",
     )
     enabled: bool = Field(default=True, description="Whether `paceline run` records its sessions.")
+    default_branch: Name | None = Field(
+        default=None,
+        description="The branch whose results are judged; by default the one that the remote says, else main, master "
+        "or trunk. `PACELINE_DEFAULT_BRANCH` wins.",
+    )
 
 
 class Config(Section):
@@ -283,7 +315,8 @@ class Config(Section):
 
     session_name: Name | None = Field(
         default=None,
-        description="Name of the session, `{time}` in it is the UTC time; `--session-name` wins.",
+        description="What sessions are called: `{time}` in it is the UTC time, which otherwise follows it. "
+        "By default the suite's name; `--session-name` wins.",
     )
     results_dir: Name = Field(
         default="results",
@@ -325,6 +358,11 @@ class Config(Section):
     slack: SinkSection | None = Field(
         default=None,
         description="Options of the Slack sink; on when the variable named by `webhook_env` is set.",
+    )
+    metrics: dict[Name, MetricMeaning] = Field(
+        default={},
+        description="What metrics mean, by name or glob: the unit, which way is better, what reports call them. Wins "
+        "over what a script says and what [the name](metrics.md) tells.",
     )
     env: Environment = Field(default={}, description="Environment variables of all entries and data set-ups.")
     ray: RayOptions | None = Field(

@@ -179,7 +179,9 @@ class Nightly(Section):
     budget: Duration = Field(
         default=7200.0, description="Time for all runs after the session: seconds, or `90s`, `30m`, `2h`."
     )
-    max_runs: PositiveCount = Field(default=150, description="The most runs of one search.")
+    max_runs: PositiveCount = Field(
+        default=40, description="The most runs that are made for one finding, on all nights together."
+    )
     confidence: Annotated[float, Field(ge=0.5, lt=1)] = Field(
         default=0.95, description="How sure to be of a culprit."
     )

@@ -7,7 +7,7 @@ import gzip
 import shutil
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, cast
@@ -17,7 +17,7 @@ import numpy as np
 
 from paceline.curate.documents import Documents, LineDocuments, Source
 from paceline.curate.errors import BadRecord, PipelineError
-from paceline.curate.stage import Resources, Stage
+from paceline.curate.stage import ReaderStage, SplitStage, Stage
 from paceline.curate.storage import draft, find, is_directory, is_remote, open_raw
 from paceline.curate.task import Origin, Reject, Task
 from paceline.curate.warc import Damage, WarcRecord, parse_response, read_warc, record_places
@@ -49,7 +49,7 @@ class WarcRange:
     end: int | None = None
 
 
-class WarcListStage(Stage):
+class WarcListStage(SplitStage):
     """Lists WARC files and cuts large ones into ranges: each is a unit of work.
 
     The source is a WARC file, a directory with such, an address of one, or a list (`.txt`, `.paths`, `.paths.gz`)
@@ -57,8 +57,6 @@ class WarcListStage(Stage):
     """
 
     name = "warc_list"
-    resources = Resources(cpus=0.5)
-    splits = True
 
     def __init__(self, source: str, *, limit: int | None = None, range_bytes: int = RANGE_BYTES) -> None:
         if (limit is not None and limit < 1) or range_bytes < 1:
@@ -160,7 +158,6 @@ class WarcDownloadStage(Stage):
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
-        self._fetched_bytes = 0
 
     def process(self, task: Task) -> Task | Reject:
         part: WarcRange = task.data
@@ -170,16 +167,12 @@ class WarcDownloadStage(Stage):
         target = Path(self.directory) / f"{address.netloc}{address.path}".replace("/", "-").lstrip(".-")
         try:
             if not target.exists():
-                self._fetched_bytes += _fetch(part.path, target)
+                self.count(bytes=_fetch(part.path, target))
         except (OSError, ValueError) as error:
             return Reject(
                 stage=self.name, reason=f"cannot be fetched: {error}", origin=task.origin, label=part.path
             )
         return task.carrying(replace(part, path=str(target)))
-
-    def take_metrics(self) -> Mapping[str, float]:
-        fetched, self._fetched_bytes = self._fetched_bytes, 0
-        return {"bytes": float(fetched)}
 
 
 def _fetch(place: str, target: Path) -> int:
@@ -206,7 +199,7 @@ def _open(place: str) -> IO[bytes]:
     return open_raw(place)
 
 
-class WarcTextStage(Stage):
+class WarcTextStage(ReaderStage):
     """Ranges of WARC files -> batches of documents: `url`, `warc_id`, `date` and the `text` of each page that has some.
 
     Answers other than 200 and other than HTML are passed over and counted; what is damaged is rejected.
@@ -217,7 +210,6 @@ class WarcTextStage(Stage):
 
     def __init__(self, *, batch_bytes: int = BATCH_BYTES) -> None:
         self.batch_bytes = batch_bytes
-        self._counts = {"responses": 0, "pages": 0, "empty": 0, "damaged": 0}
 
     def process(self, task: Task) -> Iterator[Task | Reject]:
         part: WarcRange = task.data
@@ -241,16 +233,12 @@ class WarcTextStage(Stage):
         if held:
             yield self._batch(task, path, start, held)
 
-    def take_metrics(self) -> Mapping[str, float]:
-        counts, self._counts = self._counts, dict.fromkeys(self._counts, 0)
-        return {name: float(count) for name, count in counts.items()}
-
     def _extract(self, found: WarcRecord | Damage, path: str) -> dict[str, str] | Reject | None:
         if isinstance(found, Damage):
             return self._refuse(Origin(path=path), f"byte {found.offset}: {found.reason}")
         if found.kind != "response":
             return None
-        self._counts["responses"] += 1
+        self.count(responses=1)
         url = found.headers.get("warc-target-uri", "").strip("<>")
         try:
             response = parse_response(found.content)
@@ -259,10 +247,10 @@ class WarcTextStage(Stage):
         kind, _, options = response.headers.get("content-type", "").partition(";")
         if response.status != 200 or kind.strip().lower() not in HTML_TYPES:
             return None
-        self._counts["pages"] += 1
+        self.count(pages=1)
         text = html_to_text(response.body, _charset(options))
         if not text:
-            self._counts["empty"] += 1
+            self.count(empty=1)
             return None
         identity = found.headers.get("warc-record-id", "").strip("<>").removeprefix("urn:uuid:")
         return {"url": url, "warc_id": identity, "date": found.headers.get("warc-date", ""), "text": text}
@@ -274,7 +262,7 @@ class WarcTextStage(Stage):
         return Task(documents, task.dataset_name, source.output_name(), Origin(path=path))
 
     def _refuse(self, origin: Origin, reason: str) -> Reject:
-        self._counts["damaged"] += 1
+        self.count(damaged=1)
         return Reject(stage=self.name, reason=reason, origin=origin, label=str(origin))
 
 
@@ -323,7 +311,6 @@ class LanguageStage(Stage):
     def __init__(self, *, text_field: str, languages: Sequence[str] = ()) -> None:
         self.text_field = text_field
         self.languages = frozenset(languages)
-        self._dropped = 0
 
     def process(self, task: Task) -> Task:
         documents: Documents = task.data
@@ -331,10 +318,6 @@ class LanguageStage(Stage):
         documents = documents.with_fields({"language": found})
         if self.languages:
             mask = np.array([language in self.languages for language in found], dtype=np.bool_)
-            self._dropped += int((~mask).sum())
+            self.count(dropped=int((~mask).sum()))
             documents = documents.keep(mask)
         return task.carrying(documents)
-
-    def take_metrics(self) -> Mapping[str, float]:
-        dropped, self._dropped = self._dropped, 0
-        return {"dropped": float(dropped)}

@@ -155,7 +155,6 @@ class RowDropStage(Stage):
 
     def __init__(self, rows: Mapping[BatchKey, Places]) -> None:
         self.rows = rows
-        self._dropped = 0
 
     def process(self, task: Task) -> Task:
         documents: Documents = task.data
@@ -164,9 +163,5 @@ class RowDropStage(Stage):
             return task
         mask = np.ones(len(documents), dtype=np.bool_)
         mask[rows] = False
-        self._dropped += len(rows)
+        self.count(dropped=len(rows))
         return task.carrying(documents.keep(mask))
-
-    def take_metrics(self) -> Mapping[str, float]:
-        dropped, self._dropped = self._dropped, 0
-        return {"dropped": float(dropped)}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from paceline.curate.errors import PipelineError
-from paceline.curate.stage import Resources, Stage
+from paceline.curate.stage import SplitStage
 from paceline.curate.storage import AHEAD_BYTES, find, is_directory, open_bytes
 from paceline.curate.task import Origin, Reject, Task
 
@@ -29,12 +29,10 @@ class FileRange:
     repeats: int = 1
 
 
-class FilePartitionStage(Stage):
+class FilePartitionStage(SplitStage):
     """Lists files (a path, a directory, several of them, local or remote) and cuts them into ranges."""
 
     name = "file_partition"
-    resources = Resources(cpus=0.5)
-    splits = True
 
     def __init__(
         self,

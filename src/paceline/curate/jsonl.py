@@ -8,29 +8,25 @@ from typing import Any
 import orjson
 
 from paceline.curate.files import MAX_LINE_BYTES, FileRange, read_block, read_stream, too_long
-from paceline.curate.stage import Stage
+from paceline.curate.stage import ReaderStage
 from paceline.curate.task import Origin, Reject, Task
 
 
-class JsonlReaderStage(Stage):
+class JsonlReaderStage(ReaderStage):
     """A range of a file -> a task a line; blank lines are skipped, what is no JSON object is rejected."""
 
     name = "jsonl_reader"
+    is_plain = True
     counts = "entries"
 
     def __init__(self, *, max_line_bytes: int = MAX_LINE_BYTES) -> None:
         self.max_line_bytes = max_line_bytes
-        self._entries = 0
 
     def process(self, task: Task) -> Iterator[Task | Reject]:
         part: FileRange = task.data
         # A repeat is read and parsed anew each time: repeated input costs what as much different input would.
         for _ in range(part.repeats):
             yield from self._stream(part, task) if part.end is None else self._block(part, task)
-
-    def take_metrics(self) -> Mapping[str, float]:
-        entries, self._entries = self._entries, 0
-        return {"entries": float(entries)}
 
     def _block(self, part: FileRange, task: Task) -> Iterator[Task | Reject]:
         block = read_block(part, max_line_bytes=self.max_line_bytes)
@@ -40,20 +36,20 @@ class JsonlReaderStage(Stage):
                 yield self._parse(line, Origin(path=part.path, offset=offset), task)
             offset += len(line) + 1
         if block.too_long_at is not None:
-            self._entries += 1
+            self.count(entries=1)
             yield too_long(self.name, Origin(path=part.path, offset=block.too_long_at), self.max_line_bytes)
 
     def _stream(self, part: FileRange, task: Task) -> Iterator[Task | Reject]:
         for number, line in read_stream(part.path, max_line_bytes=self.max_line_bytes):
             origin = Origin(path=part.path, line=number)
             if line is None:
-                self._entries += 1
+                self.count(entries=1)
                 yield too_long(self.name, origin, self.max_line_bytes)
             elif not line.isspace():
                 yield self._parse(line, origin, task)
 
     def _parse(self, line: bytes, origin: Origin, task: Task) -> Task | Reject:
-        self._entries += 1
+        self.count(entries=1)
         try:
             data = parse_line(line)
         except (ValueError, RecursionError) as error:

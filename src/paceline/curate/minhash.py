@@ -7,7 +7,7 @@ goes through the finisher of MurmurHash3, then through `num_perm` maps h -> a·h
 least value of each. Given the same 32-bit hashes, signatures are equal to those of datasketch.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -224,15 +224,10 @@ class MinHashStage(Stage):
         self.hasher = hasher
         self.text_field = text_field
         self.id_field = id_field
-        self._empty = 0
 
     def process(self, task: Task) -> Task:
         documents: Documents = task.data
         values = self.hasher.sign(*text_bytes(documents, self.text_field))
-        self._empty += int((values == EMPTY).all(axis=1).sum())
+        self.count(without_words=int((values == EMPTY).all(axis=1).sum()))
         ids = id_array(documents, self.id_field)
         return task.carrying(Fingerprints(batch=batch_key(documents.source), values=values, ids=ids))
-
-    def take_metrics(self) -> Mapping[str, float]:
-        empty, self._empty = self._empty, 0
-        return {"without_words": float(empty)}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from paceline.curate.arrow import pa, pq
 from paceline.curate.errors import PipelineError
 from paceline.curate.files import FileRange, cut, list_files
-from paceline.curate.stage import Resources, Stage
+from paceline.curate.stage import SplitStage
 from paceline.curate.storage import AHEAD_BYTES, is_remote, open_raw
 from paceline.curate.task import Origin, Task
 
@@ -29,12 +29,10 @@ class DocumentRange:
     whole: bool = True
 
 
-class DocumentPartitionStage(Stage):
+class DocumentPartitionStage(SplitStage):
     """Lists the documents' files; each range of a large file, or each group of files, is a unit of work."""
 
     name = "document_partition"
-    resources = Resources(cpus=0.5)
-    splits = True
 
     def __init__(
         self,

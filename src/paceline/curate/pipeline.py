@@ -1,18 +1,21 @@
 """A named chain of stages, the result of running it, and the inputs that could not be used."""
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, overload
 
 from paceline.curate.errors import InputRejected, PipelineError
 from paceline.curate.files import LineNumbers
 from paceline.curate.jsonl import dump_lines
-from paceline.curate.stage import Stage, flatten
+from paceline.curate.stage import CompositeStage, Stage, flatten
 from paceline.curate.task import Origin, Outcome, Reject, StagePerf, Task, aggregate
 from paceline.curate.work import collector_paused
+from paceline.numbers import number
 
 if TYPE_CHECKING:
     from paceline.curate.progress import Progress
@@ -30,19 +33,25 @@ class Executor(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result(Sequence[Task]):
-    """The tasks that came out, in input order, with what they cost and what was rejected."""
+    """The tasks that came out, in input order, with what they cost and what was rejected.
+
+    Tasks that workers made are kept as they sent them: each is unpacked when it is read, and each time anew.
+    """
 
     pipeline: str
-    tasks: tuple[Task, ...]
+    tasks: Sequence[Task]
     perf: tuple[StagePerf, ...]
     rejects: tuple[Reject, ...]
 
     @overload
     def __getitem__(self, index: int) -> Task: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[Task, ...]: ...
-    def __getitem__(self, index: int | slice) -> Task | tuple[Task, ...]:
+    def __getitem__(self, index: slice) -> Sequence[Task]: ...
+    def __getitem__(self, index: int | slice) -> Task | Sequence[Task]:
         return self.tasks[index]
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self.tasks)
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -50,6 +59,33 @@ class Result(Sequence[Task]):
     def metrics(self) -> dict[str, float]:
         """The stages' costs as `task_<stage>_<metric>_<sum|mean|std>`."""
         return aggregate(self.perf)
+
+
+class _Joined(Sequence[Task]):
+    """The tasks of several batches, one after the other."""
+
+    def __init__(self, batches: Sequence[Sequence[Task]]) -> None:
+        self._batches = batches
+        self._ends = list(accumulate(map(len, batches)))
+
+    @overload
+    def __getitem__(self, index: int) -> Task: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Task, ...]: ...
+    def __getitem__(self, index: int | slice) -> Task | tuple[Task, ...]:
+        if isinstance(index, slice):
+            return tuple(self[place] for place in range(*index.indices(len(self))))
+        place = index + len(self) if index < 0 else index
+        if not 0 <= place < len(self):
+            raise IndexError(f"task {index} of {len(self)}")
+        batch = bisect_right(self._ends, place)
+        return self._batches[batch][place - (self._ends[batch - 1] if batch else 0)]
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def __iter__(self) -> Iterator[Task]:
+        return chain.from_iterable(self._batches)
 
 
 class Pipeline:
@@ -63,12 +99,12 @@ class Pipeline:
             raise PipelineError(f"pipeline {name} has no stages")
 
     def describe(self) -> str:
-        """What would run, a line a stage; parts of a composite stage are indented below it."""
+        """What would run, one stage per line; parts of a composite stage are indented below it."""
         lines = [f"pipeline {self.name}"]
         for stage in self.stages:
-            lines.append(f"  {stage.describe()}")
-            parts = flatten((stage,))
-            lines.extend(f"    {part.describe()}" for part in parts if part is not stage)
+            lines.append(f"  {_line(stage)}")
+            if isinstance(stage, CompositeStage):
+                lines.extend(f"    {_line(part)}" for part in flatten((stage,)))
         return "\n".join(lines)
 
     def stream(
@@ -118,10 +154,17 @@ class Pipeline:
         found = sorted(outcomes, key=lambda outcome: (outcome.unit, outcome.part))
         return Result(
             pipeline=self.name,
-            tasks=tuple(task for outcome in found for task in outcome.tasks),
+            tasks=_Joined([outcome.tasks for outcome in found]),
             perf=tuple(perf for outcome in found for perf in outcome.perf),
             rejects=tuple(reject for outcome in found for reject in outcome.rejects),
         )
+
+
+def _line(stage: Stage) -> str:
+    """A stage for `describe`."""
+    flow = f"{', '.join(stage.inputs) or 'any'} -> {', '.join(stage.outputs) or 'any'}"
+    gpus = f", {number(stage.resources.gpus)} GPU" if stage.resources.gpus else ""
+    return f"{stage.name} [{flow}; {number(stage.resources.cpus)} CPU{gpus}]"
 
 
 def _generator(outcomes: Iterator[Outcome]) -> "_Closeable":

@@ -8,7 +8,7 @@ from time import monotonic
 from typing import TextIO
 
 from paceline.curate.errors import PipelineError
-from paceline.curate.stage import Stage
+from paceline.curate.stage import ReaderStage, SplitStage, Stage
 from paceline.curate.task import BYTES_PER_MB, Outcome, Task
 from paceline.numbers import clock, duration, number
 
@@ -60,7 +60,9 @@ class Progress:
         """A run of these stages starts."""
         self._name = name
         self._extent = extent_of(stages, tasks)
-        self._counted = {stage.name: stage.counts for stage in stages if stage.counts}
+        self._counted = {
+            stage.name: stage.counts for stage in stages if isinstance(stage, ReaderStage) and stage.counts
+        }
         self._records_word = next(iter(self._counted.values()), "tasks")
         self._done = 0.0
         self._records = self._rejects = 0
@@ -158,7 +160,7 @@ def make_progress(
 
 def extent_of(stages: Sequence[Stage], tasks: Iterable[Task]) -> Extent:
     """Bytes where the first stage lists files, tasks where they are given."""
-    if len(stages) > 1 and stages[0].splits:
+    if len(stages) > 1 and isinstance(stages[0], SplitStage):
         size_bytes = stages[0].input_bytes()
         return Extent(unit="MiB", total=None if size_bytes is None else size_bytes / BYTES_PER_MB)
     return Extent(unit="tasks", total=float(len(tasks)) if isinstance(tasks, Sized) else None)

@@ -1,6 +1,6 @@
 """Reading documents: Parquet and JSON Lines, a file or a directory, whole or in ranges."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import ceil
 from typing import Any
@@ -28,11 +28,11 @@ from paceline.curate.partition import (
     DocumentRange,
     open_parquet,
 )
-from paceline.curate.stage import CompositeStage, Stage
+from paceline.curate.stage import CompositeStage, ReaderStage, Stage
 from paceline.curate.task import Origin, Reject, Task
 
 
-class DocumentReaderStage(Stage):
+class DocumentReaderStage(ReaderStage):
     """Ranges of files -> batches of documents.
 
     Documents are rejected one by one: those without `id_field` (a string or an integer), and those whose
@@ -58,7 +58,6 @@ class DocumentReaderStage(Stage):
         self.max_line_bytes = max_line_bytes
         self.lines_bytes = lines_bytes
         self.table_bytes = table_bytes
-        self._documents = 0
 
     def process(self, task: Task) -> Iterator[Task | Reject]:
         for part in task.data:
@@ -69,16 +68,12 @@ class DocumentReaderStage(Stage):
             else:
                 yield from self._read_ranges(part, task)
 
-    def take_metrics(self) -> Mapping[str, float]:
-        documents, self._documents = self._documents, 0
-        return {"documents": float(documents)}
-
     def _read_table(self, part: DocumentRange, task: Task) -> Iterator[Task | Reject]:
         try:
             with open_parquet(part.path) as file:
                 yield from self._read_batches(file, part, task)
         except (pa.ArrowException, OSError) as error:
-            self._documents += 1
+            self.count(documents=1)
             reason = f"cannot be read as Parquet: {str(error).splitlines()[0]}"
             yield self._refuse(Origin(path=part.path), reason)
 
@@ -86,7 +81,7 @@ class DocumentReaderStage(Stage):
         meta = file.metadata
         groups = list(part.row_groups or range(meta.num_row_groups))
         if problem := self._wrong_schema(file.schema_arrow):
-            self._documents += sum(meta.row_group(at).num_rows for at in groups)
+            self.count(documents=sum(meta.row_group(at).num_rows for at in groups))
             yield self._refuse(Origin(path=part.path), problem)
             return
         row = sum(meta.row_group(at).num_rows for at in range(groups[0] if groups else 0))
@@ -94,7 +89,7 @@ class DocumentReaderStage(Stage):
         compression = meta.row_group(0).column(0).compression.lower() if groups else "snappy"
         for table, last in _with_last(tables):
             source = Source(name=part.name, path=part.path, start=row, whole=part.whole and last and row == 0)
-            self._documents += table.num_rows
+            self.count(documents=table.num_rows)
             good, rejects = self._check_table(table, part.path, row)
             row += table.num_rows
             yield from rejects
@@ -199,10 +194,6 @@ class DocumentReaderStage(Stage):
             return ""
         return f"{self.id_field} is {'no string or integer' if self.id_field in record else 'missing'}"
 
-    def count(self) -> None:
-        """One document more was met."""
-        self._documents += 1
-
 
 class _Lines:
     """Lines on their way to be a batch."""
@@ -218,7 +209,7 @@ class _Lines:
     def add(self, line: bytes, origin: Origin) -> None:
         if not line or line.isspace():
             return
-        self._stage.count()
+        self._stage.count(documents=1)
         self.size_bytes += len(line)
         try:
             record = parse_line(line)
@@ -234,7 +225,7 @@ class _Lines:
             self._records.append(record)
 
     def refuse_long(self, origin: Origin) -> None:
-        self._stage.count()
+        self._stage.count(documents=1)
         self.rejects.append(too_long(self._stage.name, origin, self._stage.max_line_bytes))
 
     def documents(self, source: Source) -> LineDocuments:

@@ -1,6 +1,6 @@
 """Removing documents by a list of ids."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -103,7 +103,6 @@ class RemovalStage(Stage):
         self.ids_path = ids_path
         self.id_field = id_field
         self._ids: IdList | None = None
-        self._removed = 0
 
     def setup(self) -> None:
         # Read in each worker: shorter than sending a large list to all of them.
@@ -114,12 +113,8 @@ class RemovalStage(Stage):
             self.setup()
         documents: Documents = task.data
         mask = self._mark(documents)
-        self._removed += int(mask.sum())
+        self.count(removed=int(mask.sum()))
         return task.carrying(documents.keep(~mask))
-
-    def take_metrics(self) -> Mapping[str, float]:
-        removed, self._removed = self._removed, 0
-        return {"removed": float(removed)}
 
     def _mark(self, documents: Documents) -> Mask:
         listed = self._ids

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from paceline.curate.errors import PipelineError
 from paceline.curate.task import Reject, Task
@@ -11,24 +12,21 @@ Products = Task | Reject | Iterable[Task | Reject] | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What one worker of a stage books on the engines that account for it."""
+    """What one worker of a stage books; neighbours that book the same share their workers."""
 
     cpus: float = 1.0
     gpus: float = 0.0
 
 
 class Stage:
-    """One step: override `process`, or `process_batch` where many tasks together are cheaper than one by one.
+    """One step: write `process`, or `process_batch` where many tasks together are cheaper than one by one.
 
-    `process` gives a task, several (also lazily), or None to drop the input; it raises `BadRecord` for an
-    input that cannot be used, or gives a `Reject` among its products. `inputs` and `outputs` name fields that
-    the payload must have before and after. A stage that `splits` makes the units of parallel work (it lists
-    files, say): where such stages lead a pipeline they run in the driver. Stages are pickled to workers.
+    `process` gives a task, several (also lazily), or None to drop the input; it raises `BadRecord` for an input that
+    cannot be used, or gives a `Reject` among its products. `setup` is called once in each worker: load models there.
+    Stages are pickled to workers.
 
-    A stage that reads records names in `counts` that of its figures (`take_metrics`) which counts them, for progress.
-
-    A batch reaches `process_batch` whole, or in pieces of `batch_size`. A stage to which it is all the same how
-    tasks are grouped says so with `takes_any_group`, and gets them as they come; it may hold back until `finish`.
+    `inputs` and `outputs` name fields that the payload must have before and after. `process_batch` gets at most
+    `batch_size` tasks at a time.
     """
 
     name: str = ""
@@ -36,9 +34,8 @@ class Stage:
     inputs: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     batch_size: int | None = None
-    takes_any_group: bool = False
-    splits: bool = False
-    counts: str = ""
+    # Whether its payloads are made of JSON's own types alone; for stages of ours, which are tested for it.
+    is_plain: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         if not cls.__dict__.get("name"):
@@ -46,9 +43,6 @@ class Stage:
 
     def setup(self) -> None:
         """Called once in each worker before the first task."""
-
-    def begin(self, unit: int, part: int) -> None:
-        """Called before each batch with its place in the input; the same again if the batch is done again."""
 
     def process(self, task: Task) -> Products:
         raise PipelineError(f"stage {self.name} has neither process nor process_batch")
@@ -58,26 +52,11 @@ class Stage:
         for task in tasks:
             yield from products(self.process(task))
 
-    def finish(self) -> Iterable[Task | Reject]:
-        """Called after each batch: what the stage held back of it."""
-        return ()
-
-    def take_metrics(self) -> Mapping[str, float]:
-        """Custom figures since the last call; they join the `StagePerf` of the batch."""
-        return {}
-
-    def input_bytes(self) -> int | None:
-        """How much a stage that splits will hand out, if it can tell beforehand."""
-        return None
-
-    def decompose(self) -> Sequence["Stage"]:
-        """The stages that really run."""
-        return (self,)
-
-    def describe(self) -> str:
-        """One line for `Pipeline.describe`."""
-        flow = f"{', '.join(self.inputs) or 'any'} -> {', '.join(self.outputs) or 'any'}"
-        return f"{self.name} [{flow}; {self.resources.cpus:g} CPU]"
+    def count(self, **figures: float) -> None:
+        """Add to the stage's own figures, which end as `task_<stage>_custom.<name>_sum` in the metrics."""
+        known: dict[str, float] = self.__dict__.setdefault("_figures", {})
+        for name, value in figures.items():
+            known[name] = known.get(name, 0.0) + value
 
 
 class CompositeStage(Stage):
@@ -85,6 +64,33 @@ class CompositeStage(Stage):
 
     def decompose(self) -> Sequence[Stage]:
         raise PipelineError(f"composite stage {self.name} does not say what it consists of")
+
+
+class SplitStage(Stage):
+    """Makes the units of parallel work, such as ranges of files; where it leads a pipeline it runs in the driver."""
+
+    resources = Resources(cpus=0.5)
+
+    def input_bytes(self) -> int | None:
+        """How much it will hand out, if that is known beforehand."""
+        return None
+
+
+class ReaderStage(Stage):
+    """Reads records; `counts` is the figure of its own that says how many, for progress."""
+
+    counts: str = ""
+
+
+class GroupStage(Stage):
+    """Takes tasks as they come, a few at a time, and may hold back until the batch is over."""
+
+    def begin(self, unit: int, part: int) -> None:
+        """Called before each batch with its place in the input; the same again if the batch is done again."""
+
+    def finish(self) -> Iterable[Task | Reject]:
+        """Called after each batch: what the stage held back of it."""
+        return ()
 
 
 def products(given: Products) -> Iterator[Task | Reject]:
@@ -102,10 +108,26 @@ def overrides_batch(stage: Stage) -> bool:
     return type(stage).process_batch is not Stage.process_batch
 
 
+def take_figures(stage: Stage) -> Mapping[str, float]:
+    """What the stage has counted since the last call."""
+    found: dict[str, float] = stage.__dict__.pop("_figures", {})
+    return found
+
+
 def flatten(stages: Iterable[Stage]) -> tuple[Stage, ...]:
     """Composite stages replaced by what they consist of, to any depth."""
     flat: list[Stage] = []
     for stage in stages:
-        parts = stage.decompose()
-        flat.extend((stage,) if len(parts) == 1 and parts[0] is stage else flatten(parts))
+        flat.extend(flatten(stage.decompose()) if isinstance(stage, CompositeStage) else (stage,))
     return tuple(flat)
+
+
+def groups(stages: Sequence[Stage]) -> list[tuple[Stage, ...]]:
+    """The stages cut where what they book changes: each group is run by workers of its own."""
+    found: list[tuple[Stage, ...]] = []
+    for stage in stages:
+        if found and found[-1][-1].resources == stage.resources:
+            found[-1] += (stage,)
+        else:
+            found.append((stage,))
+    return found

@@ -1,9 +1,11 @@
 """What flows through a pipeline: tasks, what is rejected, the units work is handed out in, and what each stage cost."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+import marshal
+import pickle
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from math import fsum, sqrt
-from typing import Any
+from typing import Any, overload
 
 BYTES_PER_MB = 1_048_576
 
@@ -126,10 +128,16 @@ class Reject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """A piece of work for one worker; `index` is its place in the input."""
+    """A piece of work for one worker; `index` is its place in the input.
+
+    A batch that other stages have begun has its `part`, what they cost and what they rejected.
+    """
 
     index: int
-    tasks: tuple[Task, ...]
+    tasks: Sequence[Task]
+    part: int | None = None
+    perf: tuple[StagePerf, ...] = ()
+    rejects: tuple[Reject, ...] = ()
 
     @property
     def label(self) -> str:
@@ -143,6 +151,60 @@ class Outcome:
 
     unit: int
     part: int
-    tasks: tuple[Task, ...]
+    tasks: Sequence[Task]
     perf: tuple[StagePerf, ...]
     rejects: tuple[Reject, ...] = ()
+
+    def handed_on(self) -> Unit:
+        """The batch as work for the stages that come next."""
+        return Unit(index=self.unit, tasks=self.tasks, part=self.part, perf=self.perf, rejects=self.rejects)
+
+
+class PackedTasks(Sequence[Task]):
+    """Tasks of a batch on their way to the driver and in it: each is unpacked when it is read, and each time anew.
+
+    So a large result takes the memory of its bytes, and a task that nobody reads costs nothing. Payloads that are
+    `plain` (made of JSON's own types alone) are packed by marshal, which is five times as quick as pickle and would
+    garble others.
+    """
+
+    __slots__ = ("_packed", "_perf", "_plain")
+
+    def __init__(self, tasks: Iterable[Task], *, plain: bool) -> None:
+        several = list(tasks)
+        self._perf = several[0].stage_perf if several else ()
+        self._plain = plain
+        pack = _dump_plain if plain else _dump
+        self._packed = [pack(task) for task in several]
+
+    @overload
+    def __getitem__(self, index: int) -> Task: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Task, ...]: ...
+    def __getitem__(self, index: int | slice) -> Task | tuple[Task, ...]:
+        if isinstance(index, slice):
+            return tuple(map(self._unpack, self._packed[index]))
+        return self._unpack(self._packed[index])
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    def _unpack(self, packed: bytes) -> Task:
+        if not self._plain:
+            task: Task = pickle.loads(packed)  # noqa: S301 - made by our own workers
+            return replace(task, stage_perf=self._perf)
+        data, dataset, ident, origin, size_bytes, metadata = marshal.loads(packed)  # noqa: S302 - as above
+        place = None if origin is None else Origin(path=origin[0], offset=origin[1], line=origin[2])
+        return Task(data, dataset, ident, place, size_bytes, self._perf, metadata)
+
+
+def _dump_plain(task: Task) -> bytes:
+    origin = task.origin
+    place = None if origin is None else (origin.path, origin.offset, origin.line)
+    return marshal.dumps(
+        (task.data, task.dataset_name, task.task_id, place, task.size_bytes, dict(task.metadata))
+    )
+
+
+def _dump(task: Task) -> bytes:
+    return pickle.dumps(replace(task, stage_perf=()), protocol=5)

@@ -1,6 +1,6 @@
 """Heuristic filters: limits for what `text_scores` counts, and the stage that applies them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -84,7 +84,6 @@ class ScoreFilterStage(Stage):
         self.filters = tuple(filters)
         self.add_scores = add_scores
         self._scorer: TextScorer | None = None
-        self._dropped: dict[str, int] = {}
 
     def setup(self) -> None:
         self._scorer = TextScorer()
@@ -95,12 +94,7 @@ class ScoreFilterStage(Stage):
         documents: Documents = task.data
         scores = self._scorer.score(documents.values(self.text_field))
         kept, dropped = judge(scores, self.filters)
-        for name, count in dropped.items():
-            self._dropped[name] = self._dropped.get(name, 0) + count
+        self.count(**dropped)
         if self.add_scores:
             documents = documents.with_fields({name: values.tolist() for name, values in scores.items()})
         return task.carrying(documents.keep(kept))
-
-    def take_metrics(self) -> Mapping[str, float]:
-        dropped, self._dropped = self._dropped, {}
-        return {name: float(count) for name, count in dropped.items()}

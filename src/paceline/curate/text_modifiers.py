@@ -141,7 +141,6 @@ class ModifierStage(Stage):
             raise PipelineError(f"modifier: no modifier {unknown!r}; there are {', '.join(MODIFIERS)}")
         self.text_field = text_field
         self.modifiers = tuple(modifiers)
-        self._changes: dict[str, int] = {}
 
     def process(self, task: Task) -> Task:
         documents: Documents = task.data
@@ -149,15 +148,11 @@ class ModifierStage(Stage):
         texts = before
         for name in self.modifiers:
             changed = list(map(MODIFIERS[name], texts))
-            self._count(name, texts, changed)
+            self.count(**{name: _changes(texts, changed)})
             texts = changed
-        self._count("any", before, texts)
+        self.count(any=_changes(before, texts))
         return task.carrying(documents.with_fields({self.text_field: texts}))
 
-    def take_metrics(self) -> Mapping[str, float]:
-        changes, self._changes = self._changes, {}
-        return {name: float(count) for name, count in changes.items()}
 
-    def _count(self, name: str, before: Sequence[str], after: Sequence[str]) -> None:
-        changed = sum(old is not new and old != new for old, new in zip(before, after, strict=True))
-        self._changes[name] = self._changes.get(name, 0) + changed
+def _changes(before: Sequence[str], after: Sequence[str]) -> int:
+    return sum(old is not new and old != new for old, new in zip(before, after, strict=True))

@@ -9,13 +9,14 @@ import pickle
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import count, islice
 from time import perf_counter
 from types import TracebackType
 
 from paceline.curate.errors import BadRecord, PipelineError, StageFailed
-from paceline.curate.stage import Stage, overrides_batch, products
-from paceline.curate.task import BYTES_PER_MB, Outcome, Reject, StagePerf, Task, Unit
+from paceline.curate.stage import GroupStage, SplitStage, Stage, overrides_batch, products, take_figures
+from paceline.curate.task import BYTES_PER_MB, Outcome, PackedTasks, Reject, StagePerf, Task, Unit
 
 # What stages leave behind in cycles is collected every so many units of work.
 UNITS_PER_COLLECTION = 32
@@ -88,14 +89,24 @@ def set_up(stages: Sequence[Stage]) -> None:
             stage.setup()
 
 
-def run_unit(stages: Sequence[Stage], unit: Unit, *, skip: int = 0, idle_s: float = 0.0) -> Iterator[Outcome]:
-    """The outcomes of a unit, a batch at a time; the first `skip` are made again but not given."""
+def run_unit(
+    stages: Sequence[Stage], unit: Unit, *, skip: int = 0, idle_s: float = 0.0, last: bool = True
+) -> Iterator[Outcome]:
+    """The outcomes of a unit, a batch at a time; the first `skip` are made again but not given.
+
+    A batch that was begun stays one. Tasks get their costs from the `last` stages that they go through.
+    """
     source = _produce(stages[0], unit.tasks)
+    if unit.part is not None:
+        batch = _Batch(stages, unit, unit.part)
+        batch.fill(source)
+        yield batch.finish(idle_s, last=last)
+        return
     for part in count():
         batch = _Batch(stages, unit, part)
         more = batch.fill(source)
         if part >= skip and (part == 0 or more):
-            yield batch.finish(0.0 if part else idle_s)
+            yield batch.finish(0.0 if part else idle_s, last=last)
         if not more:
             return
 
@@ -122,7 +133,7 @@ class _Meter:
             actor_idle_time=idle_s,
             input_data_size_mb=self.size_bytes / BYTES_PER_MB,
             num_items_processed=self.items,
-            custom_metrics=dict(self.stage.take_metrics()),
+            custom_metrics=take_figures(self.stage),
         )
 
 
@@ -139,14 +150,17 @@ class _Batch:
         self._rejects: list[Reject] = []
         self._done: list[Task] = []
         for stage in stages:
-            stage.begin(unit.index, part)
-        whole = any(overrides_batch(stage) and not stage.takes_any_group for stage in stages[1:])
+            take_figures(stage)  # What it counted of a batch that was given up is counted again.
+            if isinstance(stage, GroupStage):
+                stage.begin(unit.index, part)
+        whole = any(overrides_batch(stage) and not isinstance(stage, GroupStage) for stage in stages[1:])
         self._stride = (BATCH_TASKS, BATCH_BYTES) if whole else (STRIDE_TASKS, STRIDE_BYTES)
 
     def fill(self, source: Iterator[Task | Reject]) -> bool:
         """Pull from the first stage and push through the others until the batch is full; whether anything came."""
         head, tasks_seen, bytes_seen = self._meters[0], 0, 0
-        while tasks_seen < BATCH_TASKS and bytes_seen < BATCH_BYTES:
+        is_begun = self._unit.part is not None
+        while is_begun or (tasks_seen < BATCH_TASKS and bytes_seen < BATCH_BYTES):
             started = perf_counter()
             pulled, size_bytes = _pull(source, *self._stride)
             tasks, refused = _sort_out(head.stage, pulled)
@@ -156,7 +170,7 @@ class _Batch:
             tasks_seen, bytes_seen = tasks_seen + len(pulled), bytes_seen + size_bytes
             if not pulled:
                 break
-        if not self._part:
+        if is_begun or not self._part:
             head.add(self._unit.tasks, perf_counter())
         return tasks_seen > 0
 
@@ -170,9 +184,11 @@ class _Batch:
             self._rejects += refused
         self._done += tasks
 
-    def finish(self, idle_s: float) -> Outcome:
+    def finish(self, idle_s: float, *, last: bool) -> Outcome:
         """Let the stages give what they held back, and sum up."""
         for place, meter in enumerate(self._meters):
+            if not isinstance(meter.stage, GroupStage):
+                continue
             started = perf_counter()
             with _Call(meter.stage):
                 tasks, refused = _sort_out(meter.stage, meter.stage.finish())
@@ -180,13 +196,13 @@ class _Batch:
             self._rejects += refused
             self._push(tasks, place + 1)
         reached = [meter for meter in self._meters[1:] if meter.items]
-        costs = (self._meters[0].read(idle_s), *(meter.read(0.0) for meter in reached))
+        costs = (*self._unit.perf, self._meters[0].read(idle_s), *(meter.read(0.0) for meter in reached))
         return Outcome(
             unit=self._unit.index,
             part=self._part,
-            tasks=tuple([task.costing(costs) for task in self._done]),
+            tasks=tuple([task.costing(costs) for task in self._done]) if last else tuple(self._done),
             perf=costs,
-            rejects=tuple(self._rejects),
+            rejects=(*self._unit.rejects, *self._rejects),
         )
 
 
@@ -280,7 +296,7 @@ def plan_units(
     """
     left = list(stages)
     flow: Iterator[Task] = iter(tasks)
-    while len(left) > 1 and left[0].splits:
+    while len(left) > 1 and isinstance(left[0], SplitStage):
         flow = _expand(left.pop(0), flow)
         tasks_per_unit = 1
     return _group(flow, tasks_per_unit), tuple(left)
@@ -306,40 +322,64 @@ def _group(tasks: Iterator[Task], size: int) -> Iterator[Unit]:
 
 
 class UnitRunner:
-    """Stages that are set up once, in the worker."""
+    """Groups of stages in a worker, each set up when it is first needed."""
 
-    def __init__(self, stages: Sequence[Stage]) -> None:
-        self._stages = stages
+    def __init__(self, groups: Sequence[Sequence[Stage]]) -> None:
+        self._groups = groups
+        self._plain = is_plain(groups)
+        self._ready: set[int] = set()
         self._sweeper = Sweeper()
-        self._error: PipelineError | None = None
-        try:
-            set_up(stages)
-        except PipelineError as error:
-            # Told by the first unit: what an engine says of a worker that cannot start names neither stage nor reason.
-            self._error = error
 
     def ready(self) -> None:
-        """Answers when the stages are set up."""
+        """Answers when the worker is up."""
 
-    def run(self, unit: Unit) -> Reply:
+    def run(self, work: Unit | Sequence[Unit], group: int = 0) -> Reply:
         """The outcomes, or the error that ends the run: as a value, lest the engine wrap or retry it."""
-        if self._error is not None:
-            return self._error
+        last = group == len(self._groups) - 1
+        units = (work,) if isinstance(work, Unit) else work
         try:
+            self.set_up(group)
             with collector_paused():
-                return tuple(run_unit(self._stages, unit))
+                outcomes = [
+                    outcome for unit in units for outcome in run_unit(self._groups[group], unit, last=last)
+                ]
+                return tuple(self.packed(outcome) if last else outcome for outcome in outcomes)
         except PipelineError as error:
             return error
         finally:
             self._sweeper.unit_done()
 
+    def run_on(
+        self, work: Unit | Sequence[Unit], group: int
+    ) -> tuple[PipelineError | None, tuple[Unit, ...]]:
+        """The error that ends the run, if there is one; and apart from it the work for the next group."""
+        reply = self.run(work, group)
+        if isinstance(reply, PipelineError):
+            return reply, ()
+        return None, tuple(outcome.handed_on() for outcome in reply)
+
+    def set_up(self, group: int) -> None:
+        """Prepare the stages of a group, once."""
+        if group not in self._ready:
+            set_up(self._groups[group])
+            self._ready.add(group)
+
+    def packed(self, outcome: Outcome) -> Outcome:
+        """The outcome as it travels to the driver."""
+        return replace(outcome, tasks=PackedTasks(outcome.tasks, plain=self._plain))
+
+
+def is_plain(groups: Iterable[Iterable[Stage]]) -> bool:
+    """Whether all payloads are made of JSON's own types alone."""
+    return all(stage.is_plain for group in groups for stage in group)
+
 
 _runners: dict[str, UnitRunner] = {}
 
 
-def runner_for(token: str, stages: bytes) -> UnitRunner:
+def runner_for(token: str, groups: bytes) -> UnitRunner:
     """This process's runner for one run of a pipeline, made at first use."""
     if token not in _runners:
         _runners.clear()
-        _runners[token] = UnitRunner(pickle.loads(stages))  # noqa: S301 - made by our own driver
+        _runners[token] = UnitRunner(pickle.loads(groups))  # noqa: S301 - made by our own driver
     return _runners[token]

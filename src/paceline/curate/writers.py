@@ -44,7 +44,6 @@ class DocumentWriterStage(Stage):
             raise PipelineError(f"document_writer: {file_format!r} is not one of {', '.join(FORMATS)}")
         self.directory = directory
         self.file_format = file_format
-        self._documents = 0
 
     def process(self, task: Task) -> Task:
         documents: Documents = task.data
@@ -53,12 +52,8 @@ class DocumentWriterStage(Stage):
             name = f"{split_suffix(name)[0]}{SUFFIXES[self.file_format]}"
         if len(documents):
             write_documents(documents, f"{self.directory}/{name}")
-        self._documents += len(documents)
+        self.count(documents=len(documents))
         return task.carrying({"file": name if len(documents) else "", "documents": len(documents)})
-
-    def take_metrics(self) -> Mapping[str, float]:
-        documents, self._documents = self._documents, 0
-        return {"documents": float(documents)}
 
 
 def write_documents(documents: Documents, path: str) -> None:

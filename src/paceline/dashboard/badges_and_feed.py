@@ -6,15 +6,13 @@ from urllib.parse import quote
 from xml.etree.ElementTree import Element, SubElement, tostring
 from xml.sax.saxutils import escape
 
-from paceline.findings.telling import culprit_text
-from paceline.numbers import change
+from paceline.numbers import change, count
 from paceline.report.format import visible
-
-CLOSED = frozenset({"expected", "fixed", "false"})
-"""States in which a finding needs nobody any more."""
 
 _ATOM = "http://www.w3.org/2005/Atom"
 _WORDS = {"worse": "got worse", "better": "got better"}
+_TOLD = frozenset({"worse", "question", "stopped", "better"})
+_MOST_ENTRIES = 60
 _GREEN, _RED, _GREY = "#1a7f5a", "#b3400a", "#5b6470"
 _CHARACTER_WIDTH = 6.6
 
@@ -47,52 +45,40 @@ def badge_files(overview: Mapping[str, Any]) -> Iterator[tuple[str, bytes]]:
         "badges/session.svg",
         badge("benchmarks", text, _GREY if not total else _GREEN if passed == total else _RED),
     )
-    worse = {
-        found.get("incident") or found.get("id")
-        for found in overview["findings"]
-        if found.get("verdict") == "worse" and found.get("state") not in CLOSED
-    }
-    text = f"{len(worse)} open" if worse else "none"
+    worse = overview["totals"]["open"]
+    text = f"{worse:,} open" if worse else "none"
     yield "badges/regressions.svg", badge("regressions", text, _RED if worse else _GREEN)
 
 
 def feed_file(overview: Mapping[str, Any]) -> bytes:
-    """The feed; its links are relative to where it lies."""
+    """The feed: the incidents, the newest first; its links are relative to where it lies."""
     feed = Element("feed", xmlns=_ATOM)
-    _add(feed, "title", f"{overview['title']}: regressions")
+    _add(feed, "title", f"{overview['title']}: {count(overview['totals']['open'], 'open regression')}")
     _add(feed, "id", "urn:paceline:regressions")
-    findings = overview["findings"]
-    moments = [_moment(found) for found in findings]
-    _add(feed, "updated", max(moments, default="") or overview["made_at"])
+    told = [one for one in overview["incidents"] if one["kind"] in _TOLD]
+    told = sorted(told, key=lambda one: (one.get("when", ""), one["id"]), reverse=True)[:_MOST_ENTRIES]
+    _add(feed, "updated", (told[0].get("when") if told else "") or overview["made_at"])
     _add(SubElement(feed, "author"), "name", "paceline")
     SubElement(feed, "link", href="index.html")
-    for found in findings:
-        feed.append(_entry(found, overview["made_at"]))
+    for one in told:
+        feed.append(_entry(one, overview["made_at"]))
     return b'<?xml version="1.0" encoding="utf-8"?>\n' + tostring(feed) + b"\n"
 
 
-def _entry(found: Mapping[str, Any], made_at: str) -> Element:
+def _entry(one: Mapping[str, Any], made_at: str) -> Element:
     entry = Element("entry")
-    case, metric = str(found.get("case")), str(found.get("metric"))
-    effect = found.get("effect")
-    by = f" by {change(effect)}" if isinstance(effect, float) else ""
-    words = _WORDS.get(str(found.get("verdict")), str(found.get("verdict")))
-    if found.get("stage") == "not_reproduced":
-        words, by = "did not reproduce", ""
-    _add(entry, "title", f"{case}: {metric} {words}{by}")
-    _add(entry, "id", f"urn:paceline:finding:{quote(str(found.get('id')), safe='')}")
-    _add(entry, "updated", _moment(found) or made_at)
-    address = f"index.html#/case/{quote(case, safe='')}?m={quote(metric, safe='')}"
-    SubElement(entry, "link", href=address)
-    bad, good = found.get("first_bad") or {}, found.get("last_good") or {}
-    span = f"first seen in {bad.get('session', '?')}, last good in {good.get('session', '?')}"
-    cause = f"{culprit_text(found['culprit'])}; " if found.get("culprit") else ""
-    _add(entry, "summary", f"{cause}{span}; {found.get('state') or 'new'}")
+    words = "stopped" if one["change"] == "stopped" else _WORDS.get(one["verdict"], "changed")
+    by = f" by {change(one['effect'])}" if "effect" in one else ""
+    name = f" ({one['name']})" if "name" in one else ""
+    others = f" and {one['series'] - 1:,} more series" if one["series"] > 1 else ""
+    _add(entry, "title", f"{one['case']}{name}: {one['metric']} {words}{by}{others}")
+    _add(entry, "id", f"urn:paceline:incident:{quote(one['id'], safe='')}")
+    _add(entry, "updated", one.get("when") or made_at)
+    SubElement(entry, "link", href=f"index.html#/incident/{quote(one['id'], safe='')}")
+    cause = one.get("cause", {}).get("text", "")
+    told = (f"{one['stage']}: {cause}" if cause else "", one["state"], one.get("owner", ""))
+    _add(entry, "summary", "; ".join(filter(None, told)))
     return entry
-
-
-def _moment(found: Mapping[str, Any]) -> str:
-    return str((found.get("first_bad") or {}).get("time") or "")
 
 
 def _add(parent: Element, tag: str, text: str) -> None:

@@ -24,7 +24,7 @@ from paceline.record import below
 from paceline.record.codec import dump_plain, load
 from paceline.record.redact import Redactor
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "data/manifest.json"
 MOST_MANIFEST_BYTES = 1 << 30
 LONGEST_TAIL = 64
@@ -33,7 +33,7 @@ not all cases do it in the same night."""
 
 _OURS = re.compile(
     r"data/(case/[0-9a-f]{16}(-old)?|session/[0-9a-f]{32}|evals/[0-9a-f]{32}|files/[0-9a-f]{32}/[0-9]{1,9}"
-    r"|environment/[0-9]{1,18}|source/[0-9]{1,18})\.js|artifacts/[0-9a-f]{2}/[0-9a-f]{32}\.(txt|png|jpg|gif|bin)"
+    r"|environment/[0-9]{1,18}|incident/[0-9a-f]{16}|source/[0-9]{1,18})\.js|artifacts/[0-9a-f]{2}/[0-9a-f]{32}\.(txt|png|jpg|gif|bin)"
 )
 """What a site may hold of a case, a session or an environment: no other file is ever removed."""
 
@@ -73,7 +73,7 @@ class Builder:
         self._options = options
         store.database.map_nothing()
         self._frame = read_frame(store, verdicts, marks)
-        self._pages = Pages(store.database, self._frame, options)
+        self._pages = Pages(store, self._frame, options)
         self._old, self._new = read_manifest(out), Manifest()
         out.mkdir(parents=True, exist_ok=True)
         self.built = Built()
@@ -91,7 +91,11 @@ class Builder:
         for shard in shards(self._frame):
             self._write(f"sessions/{shard}", self._pages.sessions(shard, summaries))
             self._write(f"heads/{shard}", self._pages.heads(shard))
-        self._write("search", self._pages.search())
+        for incident in self._frame.verdicts.incidents:
+            page = self._pages.incidents.page(incident)
+            self._side(f"incident/{file_id(incident.id)}", page, lambda page=page: page)  # type: ignore[misc]
+        trends = {group.key: self._new.cases[file_id(group.key)]["trend"] for group in self._frame.groups}
+        self._write("search", self._pages.search(trends))
         overview = self._pages.overview(summaries)
         self._write("overview", overview)
         self._write_all(badge_files(overview))
@@ -120,9 +124,11 @@ class Builder:
         entry = {"split": split, "body": _mark(marks, 0, place), "tail": _mark(marks, place, len(marks.ids))}
         entry["meta"] = _digest([group.rows, group.params, self._meta(group)])
         self._new.cases[name] = entry
-        if entry == known:
+        if {**entry, "trend": known.get("trend")} == known:
+            entry["trend"] = known["trend"]
             self.built.kept_cases += 1
             return
+        entry["trend"] = self._pages.latest.trend(group)
         if (entry["body"], entry["split"]) != (known.get("body"), known.get("split")):
             self._write(f"case/{name}-old", self._pages.case_body(group, split))
         self._write(f"case/{name}", self._pages.case(group, split))
@@ -137,8 +143,10 @@ class Builder:
         return split if len(marks.ids) - place <= limit and as_it_was else int(marks.ids[-1])
 
     def _meta(self, group: CaseGroup) -> Any:
-        keys = (group.key, group.key.partition("[")[0])
-        return [[self._frame.epochs.get(key, ()) for key in keys], self._frame.verdicts.of_case(group.key)]
+        keys, verdicts = (group.key, group.key.partition("[")[0]), self._frame.verdicts
+        names, restless = verdicts.names.get(group.key), verdicts.restless.get(group.key)
+        told = verdicts.of_case(group.key), names, restless, verdicts.order.generation
+        return [[self._frame.epochs.get(key, ()) for key in keys], told]
 
     def _session(self, head: Head, files: SessionPath | None) -> None:
         known = self._old.sessions.get(head.id)
@@ -232,13 +240,35 @@ def read_manifest(out: Path) -> Manifest:
         whole = (
             all(map(_OURS.fullmatch, _files_of(found)))
             and all(
-                isinstance(one["split"], int) and 0 <= one["split"] <= LAST for one in found.cases.values()
+                isinstance(one["split"], int) and 0 <= one["split"] <= LAST and _is_trend(one["trend"])
+                for one in found.cases.values()
             )
             and all(_is_whole(one["mark"], one["summary"]) for one in found.sessions.values())
         )
     except (LookupError, TypeError, AttributeError):
         return Manifest()
     return found if whole else Manifest()
+
+
+def _is_trend(told: Any) -> bool:
+    """Whether it is of the kind that a list of cases shows."""
+    values, noise = told.get("values", []), told.get("noise", [])
+    names = {"metric", "unit", "direction"}
+    texts = all(isinstance(text, str) for name, text in told.items() if name in names)
+    numbers = isinstance(values, list) and all(one is None or isinstance(one, int | float) for one in values)
+    return (
+        texts
+        and numbers
+        and all(_is_noise(*one) for one in noise)
+        and {"values", "noise", *names} >= set(told)
+    )
+
+
+def _is_noise(
+    variant: Any, version: Any, class_id: Any, relative: float | None, absolute: float, freedom: float
+) -> bool:
+    named = isinstance(variant, str) and isinstance(version, int) and isinstance(class_id, str)
+    return named and (relative is None or relative >= 0) and absolute >= 0 and freedom >= 1
 
 
 def _is_whole(mark: Any, summary: Any) -> bool:

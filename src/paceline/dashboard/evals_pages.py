@@ -9,6 +9,7 @@ import io
 import json
 import posixpath
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ from paceline.dashboard.artifacts import SafePath
 from paceline.dashboard.encoding import pack_bytes, pack_floats
 from paceline.evals.comparison import CONDITIONS
 from paceline.evals.keys import SPEC
+from paceline.evals.quality import Subset, points_of, subset_of
+from paceline.evals.samples import SampleScores, sample_scores
+from paceline.evals.stored import entry_task
 from paceline.evals.stub_files import RAW
 from paceline.record import below
 from paceline.record.codec import load
@@ -25,8 +29,6 @@ from paceline.record.layout import SUMMARY
 LONGEST_ID = 60
 MOST_LEVELS = 256
 """Of scores with no more different values than this, a byte a sample says which."""
-
-Scores = Mapping[str, float]
 
 
 def attentions_of(directory: SafePath) -> list[str]:
@@ -49,25 +51,43 @@ def evals_page(directory: SafePath) -> dict[str, Any]:
     """All results of an execution whose files are there; the samples of a task are named once."""
     tasks: dict[tuple[str, ...], dict[str, Any]] = {}
     stubs: list[dict[str, Any]] = []
+    cells: dict[tuple[str, ...], dict[str, Subset]] = {}
     missing = 0
     for entry in (_read_json(directory / SUMMARY) or {}).get("results", ()):
         try:
             found = _scores(_inside(directory, entry["directory"]), entry)
             facts = _facts(entry)
-            scores, groups, conditions = found or ({}, {}, "")
-            names = sorted(scores)
+            scores, conditions = found or (SampleScores(scores={}), "")
+            names = sorted(scores.scores)
             key = (str(entry["benchmark"]), str(entry["subset"]), *names)
-        except (KeyError, TypeError, AttributeError):  # a summary that somebody else wrote
+            subset = subset_of(entry, scores, entry.get("generate_s"), facts["rows"]) if names else None
+        except (
+            KeyError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            ZeroDivisionError,
+        ):  # somebody else's summary
             found = None
-        if found is None:
+        if found is None or subset is None:
             missing += 1
             continue
         if key not in tasks:
-            task = {"benchmark": entry["benchmark"], "subset": entry["subset"], "number": len(tasks)}
-            tasks[key] = {**task, "samples": [name[:LONGEST_ID] for name in names], **_groups(groups, names)}
-        packed = pack_scores([scores[name] for name in names])
-        stubs.append({**facts, "task": tasks[key]["number"], "conditions": conditions, "scores": packed})
-    return {"tasks": list(tasks.values()), "stubs": stubs, "missing": missing}
+            task = {"name": facts["task"], "benchmark": entry["benchmark"], "subset": entry["subset"]}
+            known = {"number": len(tasks), "samples": [name[:LONGEST_ID] for name in names]}
+            tasks[key] = {**task, **known, **_groups(scores.groups, names)}
+        packed = pack_scores([scores.scores[name] for name in names])
+        number = tasks[key]["number"]
+        stubs.append({**facts, "task": number, "conditions": conditions, "scores": packed})
+        cells.setdefault((facts["model"], str(number)), {})[facts["attention"]] = subset
+    points, refused = points_of(cells)
+    return {
+        "tasks": list(tasks.values()),
+        "stubs": stubs,
+        "points": [asdict(point) for point in points],
+        "refused": refused,
+        "missing": missing,
+    }
 
 
 def _facts(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,8 +95,9 @@ def _facts(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **{name: str(entry[name]) for name in ("model", "attention")},
         **{name: entry[name] for name in ("score", "density")},
+        "task": entry_task(entry),
+        "rows": str(entry.get("rows") or "real"),
         "metric": entry["primary"],
-        "seconds": entry["execution_time"],
         **{name: metric[name] for name in ("direction", "low", "high")},
     }
 
@@ -93,8 +114,8 @@ def _groups(groups: Mapping[str, str], names: Sequence[str]) -> dict[str, list[i
     return {"groups": [known[one] for one in told]} if 1 < len(known) < len(names) else {}
 
 
-def _scores(directory: SafePath, entry: Mapping[str, Any]) -> tuple[Scores, Mapping[str, str], str] | None:
-    """Each sample's score, what it belongs to, and a mark of the conditions; None if the result is not there."""
+def _scores(directory: SafePath, entry: Mapping[str, Any]) -> tuple[SampleScores, str] | None:
+    """What each sample scored, and a mark of the conditions; None if the result is not there."""
     spec = _read_json(directory / SPEC)
     if spec is None or spec["key"] != entry["key"]:
         return None
@@ -102,14 +123,11 @@ def _scores(directory: SafePath, entry: Mapping[str, Any]) -> tuple[Scores, Mapp
     digest = hashlib.blake2b(
         json.dumps([entry["primary"], conditions], sort_keys=True).encode(), digest_size=8
     )
-    column = f"score.{entry['primary']}"
     try:
         text = io.StringIO(below.read(*directory / RAW).decode("utf-8", "replace"), newline="")
-        rows = list(csv.DictReader(text))
-        scores = {row["sample_id"]: float(row[column]) for row in rows}
+        return sample_scores(csv.DictReader(text), f"score.{entry['primary']}"), digest.hexdigest()
     except (OSError, KeyError, ValueError, TypeError, csv.Error):
         return None
-    return scores, {row["sample_id"]: row.get("group") or "" for row in rows}, digest.hexdigest()
 
 
 def pack_scores(values: list[float]) -> Any:

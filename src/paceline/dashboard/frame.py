@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,13 @@ from paceline.dashboard.encoding import file_id
 from paceline.errors import HistoryError
 from paceline.finding import Finding
 from paceline.findings.commits import Repository
-from paceline.findings.order import read_order
+from paceline.findings.order import Order, read_order
+from paceline.findings.ranking import Incident, newest_time, rank
+from paceline.findings.screening import read_unrest
 from paceline.findings.telling import tell
 from paceline.history.findings import case_marks, read_findings
 from paceline.history.findings import read_marks as read_search_marks
+from paceline.history.naming import read_machine_names, read_series_names
 from paceline.history.store.columns import (
     CaseGroup,
     Ints,
@@ -68,21 +72,32 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdicts:
-    """What judges found: findings as `paceline regressions --json` prints them, newest first.
+    """What judges found: incidents in the order that `paceline regressions` gives them, and how many there are.
 
     `places` is the order of the sessions, by their ids, if commits are known; `unsearched` counts cases with records
     that no search has looked at.
     """
 
-    findings: tuple[Mapping[str, Any], ...] = ()
+    incidents: Sequence[Incident] = ()
+    by_case: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """The findings of each case as `paceline regressions --json` prints them, newest first."""
+    order: Order = field(default_factory=Order)
     places: Mapping[str, int] = field(default_factory=dict)
+    names: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
+    """The series of each case in words."""
+    restless: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
+    """The series of each case whose level moves by itself, with how much within a week, as a share."""
+    machines: Mapping[str, str] = field(default_factory=dict)
+    """Classes of machines in words."""
+    repository: Repository | None = None
+    newest: str = ""
     unsearched: int = 0
 
-    def of_case(self, key: str) -> list[Mapping[str, Any]]:
-        return [finding for finding in self.findings if finding.get("case") == key]
+    def of_case(self, key: str) -> Sequence[Mapping[str, Any]]:
+        return self.by_case.get(key, ())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Frame:
     """The history at one moment, as far as all pages need it."""
 
@@ -91,11 +106,17 @@ class Frame:
     sessions: Mapping[int, Head]
     environments: Sequence[Sequence[Any]]
     case_names: Mapping[int, tuple[str, str, str]]
+    """Key, variant and kind of each row of a case."""
     epochs: Mapping[str, Sequence[tuple[str, str]]]
     verdicts: Verdicts
     sources: Sequence[Sequence[Any]] = ()
     by_case: Mapping[int, Ints] = field(default_factory=dict)
     by_session: Mapping[int, Ints] = field(default_factory=dict)
+
+    @cached_property
+    def versions(self) -> dict[int, str]:
+        """The version of each row of a case."""
+        return {number: version for group in self.groups for number, version, _ in group.rows}
 
     def of_case(self, group: CaseGroup) -> Marks:
         """The marks of a case's records, in order."""
@@ -115,6 +136,14 @@ class Frame:
             "place": self.verdicts.places.get(head.id, ""),
         }
         return {name: fact for name, fact in facts.items() if fact != ""}
+
+    def session_ranks(self) -> dict[int, int]:
+        """The place of each session in the one order, by its number: that of commits if they are known, else time."""
+        places = self.verdicts.places
+        heads = sorted(
+            self.sessions.values(), key=lambda head: (places.get(head.id, -1), head.started_at, head.number)
+        )
+        return {head.number: rank for rank, head in enumerate(heads)}
 
     def newest(self) -> list[Head]:
         """All sessions, the newest first."""
@@ -182,20 +211,42 @@ def _check_files(groups: Sequence[CaseGroup]) -> None:
 
 
 def read_verdicts(store: Store, repository: Repository | None = None, marks: Marks | None = None) -> Verdicts:
-    """All findings that stand, the newest first, and the order of the revisions."""
+    """All findings that stand in their incidents, the order of the revisions, and what series are called."""
     with store.database.reading():
         found = read_findings(store.database)
         unsearched = _unsearched(store, read_marks(store.database) if marks is None else marks)
+        series, machines = read_series_names(store.database), read_machine_names(store.database)
+    told = tell(store, reversed(found))
+    by_case: dict[str, list[Mapping[str, Any]]] = {}
+    for one in told:
+        by_case.setdefault(one.case, []).append(pack_finding(one))
+    names: dict[str, list[Mapping[str, str]]] = {}
+    for (case, variant, version, class_id), named in series.items():
+        told_of = {"variant": variant, "version": version, "class": class_id}
+        names.setdefault(case, []).append({**told_of, "name": named.name, "newest": named.newest})
+    restless: dict[str, list[Mapping[str, Any]]] = {}
+    for key, unrest in read_unrest(store).items():
+        told_of = {"variant": key.variant, "version": key.version, "class": key.environment_class}
+        told_of |= {"metric": key.metric, "unit": key.unit}
+        restless.setdefault(key.case, []).append({**told_of, "unrest": unrest})
+    order, newest = read_order(store, repository), newest_time(store)
     return Verdicts(
-        findings=tuple(pack_finding(one) for one in tell(store, reversed(found))),
-        places=read_order(store, repository).ranks(store),
+        incidents=rank(told, newest),
+        by_case=by_case,
+        order=order,
+        places=order.ranks(store),
+        names=names,
+        restless=restless,
+        machines=machines,
+        repository=repository,
+        newest=newest,
         unsearched=unsearched,
     )
 
 
 def _unsearched(store: Store, marks: Marks) -> int:
     """How many cases have records that no search has looked at."""
-    rows = store.database.rows("SELECT id, key FROM \"case\" WHERE kind = 'entry'")
+    rows = store.database.rows("SELECT id, current_key FROM \"case\" WHERE kind = 'entry'")
     keys: dict[int, str] = dict(rows)
     sums = [(case, keys[case], *numbers) for case, *numbers in marks.sums() if case in keys]
     searched = {case: mark.rpartition(":")[2] for case, mark in read_search_marks(store.database).items()}

@@ -1,7 +1,8 @@
 """The site made page by page as it is asked for, with the sessions that are running now."""
 
 import re
-from collections.abc import Callable, Iterator
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -11,11 +12,15 @@ from typing import Any, NamedTuple
 
 from paceline.dashboard.artifacts import MOST_MASKED_BYTES, Artifact, SafePath, read_artifact, read_ending
 from paceline.dashboard.badges_and_feed import badge_files, feed_file
+from paceline.dashboard.compared import compare_asked
 from paceline.dashboard.encoding import data_file, file_id
 from paceline.dashboard.frame import Head, Options, Verdicts, read_frame, read_verdicts
 from paceline.dashboard.overview import SESSIONS_SHOWN
 from paceline.dashboard.pages import Pages
 from paceline.dashboard.site import shell
+from paceline.errors import PacelineError
+from paceline.finding import State
+from paceline.findings.answering import answer
 from paceline.findings.commits import Repository
 from paceline.history import Store, open_store
 from paceline.history.session_files import find_sessions, read_session
@@ -23,6 +28,7 @@ from paceline.history.store.columns import read_marks
 from paceline.history.store.foreign import WRONG_VALUE, explain
 from paceline.record import below, layout
 from paceline.record.codec import dump_plain, load
+from paceline.record.environment import user_name
 from paceline.record.files import read_lines
 from paceline.record.lock import is_running
 from paceline.record.redact import Redactor
@@ -71,7 +77,9 @@ class LiveSite:
         self._store: Store | None = None
         self._existed = False
         self._moment: Moment | None = None
-        self._shell = dict(shell(live=True))
+        self.token = secrets.token_urlsafe(24)
+        """What a page of this server has, and no other: with it, it may say something about a finding."""
+        self._shell = dict(shell(token=self.token))
         self._running = RunningSessions(options)
 
     def close(self) -> None:
@@ -98,6 +106,17 @@ class LiveSite:
         found = _DATA.fullmatch(path)
         value = self._data(found[1]) if found else None
         return data_file(found[1], value) if found and value is not None else None
+
+    def compared(self, query: Mapping[str, Sequence[str]]) -> bytes | None:
+        """What a page asks about two sides, as JSON; None if it is not a question that has an answer."""
+        found = compare_asked(self._current_store(), query)
+        return None if found is None else dump_plain(found)
+
+    def say(self, ident: str, state: State, why: str) -> int:
+        """Store what the user of this machine says about a finding or an incident; how many findings it is about."""
+        if not self._origin.exists():
+            raise PacelineError("there is no database to keep it in: 'paceline history import' makes one")
+        return len(answer(self._current_store(), [ident], state, why=why, who=user_name()))
 
     def artifact(self, path: str) -> FoundArtifact | None:
         """The file of a run that an address means: one of those its page lists, and none besides."""
@@ -150,9 +169,10 @@ class Moment:
         with store.database.reading():
             marks = read_marks(store.database)
         frame = read_frame(store, read_verdicts(store, repository, marks), marks)
-        self._pages = Pages(store.database, frame, options)
+        self._pages = Pages(store, frame, options)
         self._groups = {file_id(group.key): group for group in frame.groups}
         self._heads = {head.id: head for head in frame.sessions.values()}
+        self._incidents = {file_id(one.id): one for one in frame.verdicts.incidents}
         self._sessions: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
         self._overview: dict[str, Any] | None = None
 
@@ -170,6 +190,8 @@ class Moment:
             return self._pages.search()
         if kind == "case":
             return self._case(rest)
+        if kind == "incident":
+            return self._pages.incidents.page(self._incidents[rest]) if rest in self._incidents else None
         if kind == "session":
             return self._session_page(rest)
         if kind == "evals":
@@ -297,7 +319,7 @@ class RunningSessions:
         self._store.add(*files)
         frame = read_frame(self._store, Verdicts())
         head = next(head for head in frame.sessions.values() if head.id == files.session.id)
-        return Pages(self._store.database, frame, self._options), head
+        return Pages(self._store, frame, self._options), head
 
 
 def _planned(path: Path) -> list[str]:

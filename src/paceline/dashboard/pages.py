@@ -1,23 +1,24 @@
 """Every data file of the site by its name, made from the history when it is asked for."""
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from paceline.dashboard.artifacts import Artifact, find_artifacts
+from paceline.dashboard.broken import Broken
 from paceline.dashboard.frame import Frame, Head, Options
+from paceline.dashboard.incidents import Incidents
 from paceline.dashboard.overview import Overview, Summaries
-from paceline.dashboard.record_pages import letters, pack_case, session_page
+from paceline.dashboard.record_pages import pack_case, session_page
 from paceline.dashboard.run_files import EXECUTION, SessionPath, find_session, run_files
+from paceline.dashboard.search import Latest
 from paceline.history.store.columns import (
     CaseGroup,
-    RecordRow,
     read_case,
     read_environment,
-    read_settings,
     read_source,
 )
-from paceline.history.store.database import Database
+from paceline.history.store.store import Store
 from paceline.model import Case, CaseKind
 from paceline.record import below
 from paceline.record.codec import load
@@ -38,17 +39,30 @@ def _nowhere(place: int, found: Artifact) -> str | None:
 class Pages:
     """Makes pages from one frame."""
 
-    def __init__(self, database: Database, frame: Frame, options: Options) -> None:
+    def __init__(self, store: Store, frame: Frame, options: Options) -> None:
         self.frame = frame
-        self._database = database
+        self._store = store
+        self._database = store.database
         self._options = options
-        self._overview = Overview(database, frame, options)
+
+    @cached_property
+    def latest(self) -> Latest:
+        return Latest(self._database, self.frame)
+
+    @cached_property
+    def incidents(self) -> Incidents:
+        return Incidents(self._store, self.frame, self.latest.facets, self._options.results)
 
     def overview(self, summaries: Summaries) -> dict[str, Any]:
-        return self._overview.page(summaries)
+        return Overview(self._store, self.frame, self._options).page(
+            summaries, self.incidents, Broken(self._database, self.frame, self.latest.facets)
+        )
 
-    def search(self) -> dict[str, Any]:
-        return search_index(self._database, self.frame, self._overview.latest())
+    def search(self, trends: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
+        """All cases; those whose trends are known need not be read again."""
+        if trends is None:
+            trends = {group.key: self.latest.trend(group) for group in self.frame.groups}
+        return self.latest.index(trends)
 
     def case(self, group: CaseGroup, split: int) -> dict[str, Any]:
         """A case's page: what is known of it, and its records after the number `split`."""
@@ -66,6 +80,8 @@ class Pages:
             "kinds": [{"version": version, "variant": variant} for _, version, variant in group.rows],
             "epochs": [{"at": at, "why": why} for at, why in sorted(epochs)],
             "findings": self.frame.verdicts.of_case(group.key),
+            "names": self.frame.verdicts.names.get(group.key, ()),
+            "restless": self.frame.verdicts.restless.get(group.key, ()),
             "records": pack_case(group, columns),
         }
 
@@ -154,45 +170,3 @@ def _case_at(page: dict[str, Any], place: int) -> Case:
 def shards(frame: Frame) -> list[int]:
     """The shards that have sessions."""
     return sorted({number // SHARD for number in frame.sessions})
-
-
-def search_index(database: Database, frame: Frame, latest: Mapping[str, RecordRow]) -> dict[str, Any]:
-    """All cases with what can be searched for, as columns; names of metrics and tags are written once."""
-    metrics, tags = _Words(), _Words()
-    by_case: dict[int, list[str]] = {}
-    with database.reading():
-        for case, name in database.rows("SELECT case_id, name FROM series ORDER BY id"):
-            by_case.setdefault(case, []).append(name)
-        settings = read_settings(database, [row.setting for row in latest.values()])
-    groups = [group for group in frame.groups if group.key in latest]
-    rows = [latest[group.key] for group in groups]
-    tagged = {
-        number: load(text.encode()).get("tags", []) if text else [] for number, text in settings.items()
-    }
-    return {
-        "case": [group.key for group in groups],
-        "records": [len(frame.of_case(group).ids) for group in groups],
-        "status": letters(rows),
-        "last": [row.started_at for row in rows],
-        "metrics": [
-            metrics.places(name for number, _, _ in group.rows for name in by_case.get(number, ()))
-            for group in groups
-        ],
-        "tags": [tags.places(map(str, tagged[row.setting])) for row in rows],
-        "metric_names": metrics.words,
-        "tag_names": tags.words,
-    }
-
-
-class _Words:
-    """Words by their places in a list."""
-
-    def __init__(self) -> None:
-        self._places: dict[str, int] = {}
-
-    @property
-    def words(self) -> list[str]:
-        return list(self._places)
-
-    def places(self, words: Any) -> list[int]:
-        return [self._places.setdefault(word, len(self._places)) for word in dict.fromkeys(words)]

@@ -6,13 +6,15 @@ one has grown, so that a night costs little however long the history is.
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
+from zlib import crc32
 
 import numpy as np
 import orjson
 
 from paceline.dashboard.encoding import milliseconds, pack_floats, pack_ints
 from paceline.dashboard.frame import Frame, Head
+from paceline.findings.belief import is_work
 from paceline.history.store.columns import (
     CaseGroup,
     Columns,
@@ -22,11 +24,13 @@ from paceline.history.store.columns import (
     read_settings,
 )
 from paceline.history.store.database import Database
+from paceline.metrics import is_steady
 
 LONGEST_REASON = 300
 HEALTH = ("load_before", "other_cpu_cores", "cpu_pressure_pct", "memory_pressure_pct", "io_pressure_pct")
 """Metrics of a run that tell how busy the machine was with other things."""
 
+_DISTURBED = "SELECT id, disturbed FROM record WHERE session_id = ? AND disturbed IS NOT NULL"
 _SESSION_DIR = "\ue000session\ue000"
 _OF_EVERY_RUN = frozenset(
     {
@@ -70,6 +74,11 @@ def pack_case(group: CaseGroup, columns: Columns) -> dict[str, Any]:
     }
 
 
+def version_mark(version: str) -> int:
+    """A number for a version of a case, which may be a long text: pages only ask whether two are the same."""
+    return crc32(version.encode("utf-8", "replace")) >> 1
+
+
 def _sparse(texts: Sequence[str | None]) -> dict[str, str]:
     return {str(place): text for place, text in enumerate(texts) if text}
 
@@ -83,7 +92,20 @@ def pack_metric(metric: MetricColumn) -> dict[str, Any]:
     return packed
 
 
-def primary(metrics: Sequence[MetricColumn]) -> MetricColumn | None:
+_Metric = TypeVar("_Metric", bound="Directed")
+
+
+class Directed(Protocol):
+    """A metric, as far as choosing one takes it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def direction(self) -> str: ...
+
+
+def primary(metrics: Sequence[_Metric]) -> _Metric | None:
     """The metric to show where there is room for one: the benchmark's own first that can be judged."""
     judged = [metric for metric in metrics if metric.direction]
     own = [metric for metric in judged if metric.name not in _OF_EVERY_RUN]
@@ -96,18 +118,26 @@ def session_page(database: Database, frame: Frame, head: Head) -> tuple[dict[str
     with database.reading():
         columns = read_session_columns(database, head.number)
         settings = read_settings(database, [record.setting for record in columns.records])
+        disturbed: dict[int, str] = dict(database.rows(_DISTURBED, (head.number,)))
     directory = orjson.dumps(head.directory)[1:-1].decode()
     page = {
         "session": frame.pack_head(head),
         "directory": head.directory,
         **_pack_records(frame, columns.records),
+        "disturbed": _sparse([disturbed.get(record.id) for record in columns.records]),
         "settings": {
             str(number): orjson.Fragment(text.replace(_SESSION_DIR, directory) or "{}")
             for number, text in settings.items()
         },
-        "metrics": [pack_metric(metric) for metric in columns.metrics],
+        "metrics": [{**pack_metric(metric), **_kind(metric)} for metric in columns.metrics],
     }
     return page, summarise(columns, frame)
+
+
+def _kind(metric: MetricColumn) -> dict[str, Any]:
+    """What a comparison has to know of a metric: whether a busy machine changes it, and whether it counts work."""
+    steady, work = is_steady(metric.name, metric.unit or None), is_work(metric.name, metric.direction)
+    return {**({"steady": True} if steady else {}), **({"work": True} if work else {})}
 
 
 def _pack_records(frame: Frame, records: Sequence[RecordRow]) -> dict[str, Any]:
@@ -116,6 +146,7 @@ def _pack_records(frame: Frame, records: Sequence[RecordRow]) -> dict[str, Any]:
         "n": len(records),
         "case": [name for name, _, _ in names],
         "variant": {str(place): variant for place, (_, variant, _) in enumerate(names) if variant},
+        "version": pack_ints([version_mark(frame.versions.get(record.case, "")) for record in records]),
         "setup": [place for place, (_, _, kind) in enumerate(names) if kind == "data_setup"],
         "status": letters(records),
         "time": pack_floats(milliseconds([record.started_at for record in records])),

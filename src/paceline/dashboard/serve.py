@@ -1,4 +1,7 @@
-"""A small server for one person on this machine: reads only, answers to no other name than this machine's."""
+"""A small server for one person on this machine: answers to no other name than this machine's.
+
+It reads, and writes one thing: what that person says about findings, on a page of its own.
+"""
 
 import logging
 import signal
@@ -6,15 +9,19 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from hmac import compare_digest
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from ipaddress import ip_address
+from typing import Any, get_args
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from paceline.dashboard.artifacts import BEGINNING, TYPES, safe_ending
 from paceline.dashboard.live_site import FoundArtifact, LiveSite
 from paceline.dashboard.site import POLICY
 from paceline.errors import PacelineError
+from paceline.finding import State
+from paceline.record.codec import load
 
 log = logging.getLogger(__name__)
 
@@ -39,8 +46,19 @@ _OF_A_RUN = {**_HEADERS, "Content-Security-Policy": "default-src 'none'; sandbox
 """A file of a run is looked at or kept; whatever it holds, it runs nothing and loads nothing."""
 
 
+_MOST_BYTES = 16 << 10
+
+
+class Refused(Exception):
+    """A request that is not answered, and why."""
+
+    def __init__(self, status: HTTPStatus, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
 class Handler(BaseHTTPRequestHandler):
-    """Answers GET; every page is made by the one thread that has the database."""
+    """Answers GET, and POST for what the reader says; every page is made by the one thread that has the database."""
 
     server: "Server"
     server_version = "paceline"
@@ -58,14 +76,53 @@ class Handler(BaseHTTPRequestHandler):
     def do_HEAD(self) -> None:
         self._answer(with_body=False)
 
+    def do_POST(self) -> None:
+        """What somebody says about a finding: from a page of this server, on this machine, and from nowhere else."""
+        try:
+            told = self._read_verdict()
+            count = self.server.say(told["id"], told["state"], told["why"])
+            self._send(HTTPStatus.OK, b'{"findings": %d}\n' % count, "json", with_body=True)
+        except Refused as refused:
+            self.close_connection = True  # what was sent besides is not read
+            self._send(refused.status, f"{refused}\n".encode(), "txt", with_body=True)
+        except PacelineError as error:
+            self._send(HTTPStatus.CONFLICT, f"{error}\n".encode(), "txt", with_body=True)
+
+    def _read_verdict(self) -> dict[str, Any]:
+        host, length = self.headers.get("Host", ""), self.headers.get("Content-Length", "")
+        if self.path != "/verdict":
+            raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "This server takes verdicts only.")
+        is_here = self._is_ours(host) and ip_address(self.client_address[0]).is_loopback
+        if not is_here or self.headers.get("Origin") != f"http://{host}":
+            raise Refused(
+                HTTPStatus.FORBIDDEN, "Only a page of this server, on this machine, may say something."
+            )
+        if not compare_digest(self.headers.get("X-Paceline-Token", "").encode(), self.server.token.encode()):
+            raise Refused(HTTPStatus.FORBIDDEN, "The server was started again since: load the page anew.")
+        if self.headers.get("Content-Type") != "application/json" or not length.isdecimal():
+            raise Refused(HTTPStatus.BAD_REQUEST, "A verdict is a JSON object.")
+        if int(length) > _MOST_BYTES:
+            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "That is too long.")
+        try:
+            told = load(self.rfile.read(int(length)))
+        except (ValueError, RecursionError):
+            told = None
+        if not isinstance(told, dict) or set(told) != {"id", "state", "why"}:
+            raise Refused(HTTPStatus.BAD_REQUEST, "A verdict has an id, a state and a reason.")
+        if not all(isinstance(text, str) for text in told.values()) or told["state"] not in get_args(State):
+            raise Refused(HTTPStatus.BAD_REQUEST, f"The states are {', '.join(get_args(State))}.")
+        return told
+
     def _answer(self, *, with_body: bool) -> None:
         # A page elsewhere could have its own name lead to this machine, and read what is here.
         if not self._is_ours(self.headers.get("Host", "")):
             self._send(HTTPStatus.FORBIDDEN, b"This server answers to localhost only.\n", "txt", with_body)
             return
-        path = unquote(urlsplit(self.path).path).removeprefix("/") or "index.html"
+        address = urlsplit(self.path)
+        path = unquote(address.path).removeprefix("/") or "index.html"
         try:
-            data = self.server.made(path)
+            asked = path == "compare.json"
+            data = self.server.compared(parse_qs(address.query)) if asked else self.server.made(path)
             artifact = self.server.artifact(path) if data is None else None
             content = artifact.read() if artifact else None
         except PacelineError as error:  # the database was moved, or its server has gone
@@ -124,6 +181,16 @@ class Server(ThreadingHTTPServer):
         self._site = site
         self._maker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pages")
         super().__init__((address, port), Handler)
+
+    @property
+    def token(self) -> str:
+        return self._site.token
+
+    def say(self, ident: str, state: State, why: str) -> int:
+        return self._maker.submit(self._site.say, ident, state, why).result()
+
+    def compared(self, query: dict[str, list[str]]) -> bytes | None:
+        return self._maker.submit(self._site.compared, query).result()
 
     def made(self, path: str) -> bytes | None:
         return self._maker.submit(self._site.file, path).result()

@@ -41,10 +41,16 @@ ICON = (
 )
 
 
-def index_page(*, live: bool = False, shards: int = 0) -> bytes:
-    """The page itself; a live one asks its server for news. It may say how many files the list of sessions has."""
+def index_page(*, token: str = "", shards: int = 0) -> bytes:
+    """The page itself; a live one asks its server for news, and sends what people say with the token.
+
+    It may say how many files the list of sessions has.
+    """
     feed = '<link rel="alternate" type="application/atom+xml" title="Regressions" href="feed.xml">\n'
-    data = {"live": ' data-live="1"' if live else "", "shards": f' data-shards="{shards}"' if shards else ""}
+    data = {
+        "live": f' data-live="1" data-token="{token}"' if token else "",
+        "shards": f' data-shards="{shards}"' if shards else "",
+    }
     return _PAGE.format(policy=POLICY, feed=feed, **data).encode()
 
 
@@ -56,8 +62,8 @@ def asset(name: str) -> bytes:
     )
 
 
-def shell(*, live: bool = False, shards: int = 0) -> Iterator[tuple[str, bytes]]:
+def shell(*, token: str = "", shards: int = 0) -> Iterator[tuple[str, bytes]]:
     """All files of the site that hold no data, by their paths."""
-    yield "index.html", index_page(live=live, shards=shards)
+    yield "index.html", index_page(token=token, shards=shards)
     for name in (*ASSETS, "icon.svg"):
         yield f"assets/{name}", asset(name)

@@ -23,6 +23,7 @@ PURPOSES: Mapping[str, str] = {
     "slack": "the sink slack",
     "gdrive": "the sink gdrive",
     "postgres": "a history in PostgreSQL",
+    "sqlalchemy": "the fixtures benchmark_db_engine and benchmark_db_session in pytest",
     "s3": "results and histories in an object store",
     "gpu": "metrics of NVIDIA GPUs",
     "dask": "fixtures and collectors for Dask in pytest",

@@ -123,7 +123,6 @@ def look_at_history(url: str) -> Iterator[Remark]:
 
 
 def _contents(target: "Target") -> Iterator[Remark]:
-    # SQLAlchemy takes a quarter of a second to import.
     from paceline.history.store.database import connect
     from paceline.history.store.migrate import is_current, stored_revision
     from paceline.history.store.schema import HEAD

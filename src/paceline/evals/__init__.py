@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from paceline.evals.comparison import Comparison, compare
     from paceline.evals.configs import AdapterConfig, BenchmarkConfig, BenchmarkStub, ModelConfig
     from paceline.evals.executor import BenchmarkExecutor, ExecutorOptions
-    from paceline.evals.faults import Clocks, RetryPolicy
+    from paceline.evals.jobs import Clocks, RetryPolicy
     from paceline.evals.planning import Matrix
     from paceline.evals.results import BenchmarkFailure, BenchmarkResult, ExecutionProgress, ExecutionResults
+    from paceline.evals.table import load_results
 
 # Module → its public names. Loaded when asked for: a worker needs few of them, and starts the sooner.
 _HOMES = {
@@ -46,9 +47,10 @@ _HOMES = {
     "comparison": ("Comparison", "compare"),
     "configs": ("AdapterConfig", "BenchmarkConfig", "BenchmarkStub", "ModelConfig"),
     "executor": ("BenchmarkExecutor", "ExecutorOptions"),
-    "faults": ("Clocks", "RetryPolicy"),
+    "jobs": ("Clocks", "RetryPolicy"),
     "planning": ("Matrix",),
     "results": ("BenchmarkFailure", "BenchmarkResult", "ExecutionProgress", "ExecutionResults"),
+    "table": ("load_results",),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 
@@ -81,6 +83,7 @@ __all__ = [
     "SparseAttentionConfig",
     "StreamingConfig",
     "compare",
+    "load_results",
 ]
 
 

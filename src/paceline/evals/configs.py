@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from paceline.evals.attention_config import SparseAttentionConfig
-from paceline.evals.interfaces import GenerationSpec, ModelSpec
+from paceline.evals.attention.workspace import DEFAULT_BYTES
+from paceline.evals.attention_config import SparseAttentionConfig, attention_from_content
+from paceline.evals.interfaces import GenerationSpec, ModelSpec, Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class AdapterConfig:
     tokenizer_kwargs: Mapping[str, Any] | None = None
     batch_size: int = 1
     """How many contexts the adapter is handed at once."""
+    attention_bytes: int = DEFAULT_BYTES
+    """The memory that a sparse attention may take for its own work, a layer at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ class BenchmarkStub:
     data_dir: str | None = None
     has_namesake: bool = False
     """Whether another stub of its matrix differs from it in parameters only."""
+    source: Source = "real"
+    """Whether its questions are the benchmark's own."""
 
     @property
     def name(self) -> str:
@@ -76,7 +81,16 @@ class BenchmarkStub:
 
     @property
     def task(self) -> str:
-        return f"{self.benchmark_name}_{self.subset}" if self.subset else self.benchmark_name
+        return task_name(self.benchmark_name, self.subset, self.source)
+
+
+def task_name(benchmark: str, subset: str | None, source: str) -> str:
+    """A benchmark's subset as everything calls it; rows that are not the benchmark's own are in its name.
+
+    `mock_benchmark` says so itself.
+    """
+    name = f"{benchmark}_{subset}" if subset else benchmark
+    return name if source == "real" or name.startswith("mock") else f"{source}-{name}"
 
 
 def model_spec(model: ModelConfig, adapter: AdapterConfig) -> ModelSpec:
@@ -90,21 +104,25 @@ def model_spec(model: ModelConfig, adapter: AdapterConfig) -> ModelSpec:
 
 
 def model_from_content(content: Mapping[str, Any]) -> ModelSpec:
-    """The model that a stub's content tells of."""
+    """The model of a stub's content, at the commit that its key is of."""
     model = content["model"]
     return ModelSpec(
         name=model["name"],
-        revision=model["revision"],
+        revision=model.get("commit") or model["revision"],
         model_kwargs=model["model_kwargs"],
         tokenizer_kwargs=model["tokenizer_kwargs"],
     )
 
 
-def generation_from_content(content: Mapping[str, Any], batch_size: int) -> GenerationSpec:
+def generation_from_content(
+    content: Mapping[str, Any], batch_size: int, attention_bytes: int = DEFAULT_BYTES
+) -> GenerationSpec:
     """How a stub's content wants answers made."""
     return GenerationSpec(
         generation_kwargs=content["generation_kwargs"],
         request_kwargs=content["request_kwargs"],
         seed=content["seed"],
         batch_size=batch_size,
+        attention=attention_from_content(content["attention"]),
+        attention_bytes=attention_bytes,
     )

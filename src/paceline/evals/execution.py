@@ -7,32 +7,41 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from paceline.evals.configs import BenchmarkStub
-from paceline.evals.jobs import Fault, Job, Outcome, State
+from paceline.evals.jobs import Fault, Job, Maker, Outcome, State, maker_of
 from paceline.evals.results import BenchmarkFailure, BenchmarkResult
+from paceline.evals.stub_files import Busy, Marker, add_to_marker, owned, read_marker
 from paceline.model import Case, Measurement, Plan, Record, Status, name_case
-from paceline.record.codec import dump
+from paceline.record.codec import dump, load
 from paceline.record.directory import SessionDir
 from paceline.record.environment import Environment, capture
-from paceline.record.events import SESSION_STARTED, EventLog, utc_now
+from paceline.record.events import (
+    SESSION_FINISHED,
+    SESSION_STARTED,
+    EventLog,
+    first_start,
+    session_events,
+    utc_now,
+)
 from paceline.record.files import write_atomic
-from paceline.record.layout import EVENTS, RECORD, RESERVED, SUMMARY
+from paceline.record.layout import EVENTS, RECORD, RESERVED, SUMMARY, other_environment
+from paceline.record.lock import is_running
 from paceline.record.redact import Redactor, secret_values
 from paceline.run.context import Context, SilentListener
 
 _STATUS = {"completed": Status.PASSED, "failed": Status.FAILED, "cancelled": Status.INTERRUPTED}
 STATES: tuple[State, ...] = get_args(State)
+TIMES = ("load_s", "generate_s", "prefill_s", "decode_s", "first_token_s", "token_s", "peak_memory_bytes")
 _TIMEOUTS = frozenset({"timeout", "stall", "startup"})
 
 
 @contextmanager
-def open_session(root: Path, stubs: Sequence[BenchmarkStub]) -> Iterator[Context]:
+def open_session(root: Path, cases: Sequence[Case]) -> Iterator[Context]:
     """A new session for one execution, locked for as long as it is open."""
     redactor = Redactor(secret_values(os.environ))
     name, environment = new_name(root), capture(redactor=redactor)
-    cases = [stub_case(stub) for stub in stubs]
     directory = SessionDir.create(Plan(session=name, directory=root / name), redactor)
     directory.lock()
     try:
@@ -44,7 +53,7 @@ def open_session(root: Path, stubs: Sequence[BenchmarkStub]) -> Iterator[Context
         for file, data in files.items():
             write_atomic(directory.path / file, dump(data, pretty=True), durable=False)
         with EventLog(directory.path / EVENTS, redactor) as events:
-            events.write(SESSION_STARTED, session=name, total=len(stubs))
+            events.write(SESSION_STARTED, session=name, total=len(cases))
             yield Context(
                 session=name,
                 directory=directory,
@@ -96,6 +105,7 @@ def stub_record(session: str, job: Job, outcome: Outcome, environment: Environme
     if "recovered_from" in facts:
         details["recovered_from"] = facts["recovered_from"]
     timings = {"load": outcome.load_s, "generate": float(facts.get("generate_s") or 0.0)}
+    timings |= {name: float(facts[f"{name}_s"]) for name in ("prefill", "decode") if facts.get(f"{name}_s")}
     return Record(
         session=session,
         case=stub_case(job.stub),
@@ -103,7 +113,7 @@ def stub_record(session: str, job: Job, outcome: Outcome, environment: Environme
         status=status,
         reason=_reason(outcome),
         started_at=outcome.started_at or utc_now(),
-        exec_time_s=outcome.seconds,
+        exec_time_s=float(facts.get("execution_time_s") or outcome.seconds),
         timings_s=timings,
         returncode=fault.returncode if fault else None,
         metrics=_measurements(facts),
@@ -128,10 +138,12 @@ def _measurements(facts: Mapping[str, Any]) -> dict[str, Measurement]:
         for name, value in metrics.get("metrics", {}).items()
     }
     if metrics.get("density") is not None:
-        found["density"] = Measurement(value=metrics["density"])
+        found["density"] = Measurement(value=metrics["density"], direction="lower")
     if facts.get("asked") and facts["asked"] == facts.get("num_samples"):
         found["exec_time_s"] = Measurement(value=facts["execution_time_s"], unit="s", direction="lower")
-        found["generate_s"] = Measurement(value=facts["generate_s"], unit="s", direction="lower")
+        for name in ("generate_s", "prefill_s", "decode_s", "first_token_s", "token_s"):
+            if facts.get(name) is not None:
+                found[name] = Measurement(value=facts[name], unit="s", direction="lower")
     if facts.get("peak_memory_bytes"):
         peak = facts["peak_memory_bytes"]
         found["peak_memory_bytes"] = Measurement(value=peak, unit="bytes", direction="lower")
@@ -205,6 +217,8 @@ class Summary:
             "metrics": result.metrics["metrics"],
             "density": result.density,
             "execution_time": result.execution_time,
+            **{name: result.facts.get(name) for name in TIMES},
+            "num_samples": result.metrics["num_samples"],
             "directory": self._relative(Path(result.result_dir)),
         }
 
@@ -259,5 +273,81 @@ def _names(stub: BenchmarkStub) -> dict[str, Any]:
         "attention": stub.sparse_config_name,
         "benchmark": stub.benchmark_name,
         "subset": stub.subset,
+        "rows": stub.source,
+        "task": stub.task,
         "key": stub.key,
     }
+
+
+class _Killed(NamedTuple):
+    """A session whose runner was killed: where it is, and the keys of the stubs that it recorded."""
+
+    directory: Path
+    recorded: frozenset[str]
+
+
+class Recovered(NamedTuple):
+    """A stub of a killed session that this one records: what its marker says, and where it ran."""
+
+    facts: Mapping[str, Any]
+    environment: Environment
+
+
+class UnrecordedStubs:
+    """Finds them among the stubs that sessions before `maker` have done."""
+
+    def __init__(self, maker: Maker) -> None:
+        self._maker = maker
+        self._directory = Path(maker.directory)
+        self._sessions: dict[Maker, _Killed | None] = {}
+
+    def take_over(self, job: Job, marker: Marker) -> Recovered | None:
+        """A done stub that this session is to record; None if it is recorded, or is not ours to record.
+
+        The session becomes its maker first: should this runner be killed too, the next one finds it by that.
+        """
+        directory = Path(job.stub.result_dir)
+        if self._killed_maker(marker) is None:
+            return None
+        try:
+            with owned(directory):
+                now = read_marker(directory, job.stub.key)
+                killed = None if now is None else self._killed_maker(now)
+                if now is None or killed is None:
+                    return None  # another session was faster
+                environment = self._copy_environment(killed.directory)
+                changed = {**self._maker.facts(), "recovered_from": maker_of(now.facts).session}
+                add_to_marker(directory, changed)
+                return Recovered({**now.facts, **changed}, environment)
+        except (Busy, OSError, ValueError, KeyError, TypeError):  # a later session tries again
+            return None
+
+    def _killed_maker(self, marker: Marker) -> _Killed | None:
+        """The killed session that made a stub and did not record it."""
+        maker = maker_of(marker.facts)
+        if maker not in self._sessions:
+            self._sessions[maker] = self._find_killed(maker)
+        killed = self._sessions[maker]
+        return None if killed is None or marker.key in killed.recorded else killed
+
+    def _find_killed(self, maker: Maker) -> _Killed | None:
+        if not maker.started_at:
+            return None
+        # Beside us first: what was copied elsewhere goes on where it is now.
+        for place in (self._directory.parent / maker.session, Path(maker.directory)):
+            if first_start(place / EVENTS).get("time") == maker.started_at:
+                last = session_events(place / EVENTS)[-1]["event"]
+                if last == SESSION_FINISHED or is_running(place):
+                    return None
+                records = SessionDir.open(place).stored_records()
+                passed = (record.case.fingerprint for _, record in records if record.status.ok)
+                return _Killed(place, frozenset(passed))
+        return None
+
+    def _copy_environment(self, session_dir: Path) -> Environment:
+        """Where the killed session ran, kept with ours as the nodes of a pool are."""
+        data = (session_dir / "environment.json").read_bytes()
+        facts = load(data)
+        found = Environment(id=str(facts["id"]), class_id=str(facts["class_id"]), data=facts, packages=())
+        write_atomic(self._directory / other_environment(found.id)[0], data, durable=False)
+        return found

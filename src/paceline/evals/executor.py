@@ -1,8 +1,12 @@
-"""`BenchmarkExecutor`: a matrix of stubs in, results out; what was done before is found and not done again."""
+"""`BenchmarkExecutor`: a matrix of stubs in, results out; what was done before is found and not done again.
+
+A stub is a case of a session. `StubExecutor` is the session's executor for them: it is opened with the session's
+context, given the cases that are to run, and yields their records.
+"""
 
 import os
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
@@ -10,31 +14,42 @@ from typing import Any
 
 from paceline.errors import SessionError
 from paceline.evals.attention_config import AttentionConfig
+from paceline.evals.code import take_file
 from paceline.evals.configs import (
     AdapterConfig,
     BenchmarkConfig,
     BenchmarkStub,
     ModelConfig,
-    generation_from_content,
-    model_from_content,
-    model_spec,
 )
-from paceline.evals.devices import DevicePool, DeviceState, device_names
-from paceline.evals.execution import STATES, ResultLinks, Summary, open_session, stub_record
-from paceline.evals.faults import Clocks, FaultClass, RetryPolicy
-from paceline.evals.interfaces import Adapter, EvalError, StubScheduler, find, import_path
-from paceline.evals.jobs import Fault, Job, Maker, Outcome, stored_outcome
-from paceline.evals.keys import content_key
+from paceline.evals.devices import DevicePool, DeviceState, SlotFiles, device_names
+from paceline.evals.execution import (
+    STATES,
+    ResultLinks,
+    Summary,
+    UnrecordedStubs,
+    open_session,
+    stub_case,
+    stub_record,
+)
+from paceline.evals.interfaces import Adapter, EvalError, StubScheduler, find
+from paceline.evals.jobs import (
+    Clocks,
+    Fault,
+    Job,
+    Maker,
+    Outcome,
+    RetryPolicy,
+    make_jobs,
+    stored_outcome,
+)
 from paceline.evals.launch import Berth, Launcher, LocalLauncher
 from paceline.evals.planning import Matrix, make_stubs
 from paceline.evals.results import ExecutionProgress, ExecutionResults, Pace
 from paceline.evals.scheduling import Costs
-from paceline.evals.slots import SlotFiles
-from paceline.evals.stub_files import read_attempts, read_marker
+from paceline.evals.stub_files import read_marker
 from paceline.evals.supervisor import Supervisor
-from paceline.evals.unrecorded import UnrecordedStubs
 from paceline.evals.workers import DRAIN, Interrupts, WorkerSeat
-from paceline.model import Record
+from paceline.model import Case, Record
 from paceline.record.capacity import whole_cpus
 from paceline.record.environment import Environment
 from paceline.record.events import SESSION_FINISHED, first_start
@@ -42,10 +57,8 @@ from paceline.record.layout import EVENTS, GPU_STATS, WORKERS
 from paceline.run.collectors import gpu_collectors
 from paceline.run.context import Context, Stop, Tasks, Write
 
-_FAULTS = frozenset(fault.value for fault in FaultClass)
 ProgressCallback = Callable[[ExecutionProgress], None]
 RecordCallback = Callable[[Record], None]
-Exporter = Callable[[ExecutionResults, Path], object]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +69,8 @@ class ExecutorOptions:
     retry: RetryPolicy = field(default_factory=RetryPolicy)
     memory_bytes: Mapping[str, int] = field(default_factory=dict)
     """Memory of devices, by id, where the driver does not tell it (or `cpu` for each of those)."""
+    gpus_per_model: int = 1
+    """How many GPUs each model is spread over: so many of `gpu_ids` are one device."""
     scheduler: str = "longest_first"
     exporters: Sequence[str] = ()
     drain_grace_s: float = 10.0
@@ -70,7 +85,7 @@ class BenchmarkExecutor:
         max_concurrent_runs: how many worker processes run at most, over all devices. More than one share a device
             as far as its memory goes; one that runs out of memory there is tried again alone.
         base_result_dir: where results lie, those of earlier executions too.
-        options: clocks, retries, scheduler, exporters.
+        options: clocks, retries, GPUs a model, scheduler, exporters.
         on_progress: called with an `ExecutionProgress` whenever something has changed.
         on_record: called with the record of each stub that ended.
         on: the address of a Ray cluster (or "auto") whose nodes are to run the workers. All see `base_result_dir`; each
@@ -89,19 +104,19 @@ class BenchmarkExecutor:
         on: str | None = None,
     ) -> None:
         self.gpu_ids = list(gpu_ids)
-        device_names(self.gpu_ids)
+        self.options = options or ExecutorOptions()
+        self.devices = device_names(self.gpu_ids, self.options.gpus_per_model)
         self.max_concurrent_runs = max_concurrent_runs
         self.base_result_dir = Path(os.path.abspath(base_result_dir))  # noqa: PTH100 - links stay as they are
-        self._options = options or ExecutorOptions()
-        self._on_progress = on_progress
+        self.on_progress = on_progress
+        self.on = None if on == "local" else on
         self._on_record = on_record
-        self._on = on
         if isinstance(max_concurrent_runs, bool) or max_concurrent_runs < 1:
             raise EvalError("max_concurrent_runs is 1 or more")
 
     def plan(self, matrix: Matrix) -> list[BenchmarkStub]:
         """The stubs of a matrix, each with its key and directory; nothing is written or started."""
-        return make_stubs(matrix, self.base_result_dir)
+        return list(StubExecutor(self, matrix).stubs)
 
     def run_benchmark_matrix(
         self,
@@ -144,9 +159,10 @@ class BenchmarkExecutor:
 
         `keys` chooses stubs, all by default.
         """
-        stubs = [stub for stub in self.plan(matrix) if keys is None or stub.key in keys]
-        self.check(matrix)
-        with open_session(self.base_result_dir, stubs) as context:
+        executor = StubExecutor(self, matrix)
+        executor.cases = [case for case in executor.cases if keys is None or case.fingerprint in keys]
+        executor.check()
+        with open_session(self.base_result_dir, executor.cases) as context, executor.open(context):
 
             def write(record: Record, tasks: Tasks = ()) -> Record:
                 record = context.directory.write_record(record)
@@ -157,110 +173,141 @@ class BenchmarkExecutor:
                     self._on_record(record)
                 return record
 
-            chosen = {stub.key for stub in stubs}
-            execution = self.execute(matrix, context, write, chosen, Stop())
-            while True:
-                try:
-                    next(execution)
-                except StopIteration as end:
-                    results: ExecutionResults = end.value
-                    break
-            context.events.write(
-                SESSION_FINISHED,
-                interrupted=results.interrupted,
-                counts={state: results.execution_summary[state] for state in STATES},
-            )
+            for _ in executor.run(executor.cases, Stop(), write):
+                pass
+            results = executor.results
+            assert results is not None
+            counts = {state: results.execution_summary[state] for state in STATES}
+            context.events.write(SESSION_FINISHED, interrupted=results.interrupted, counts=counts)
         return results
 
-    def execute(
-        self,
-        matrix: Matrix,
-        context: Context,
-        write: Write,
-        keys: Collection[str],
-        stop: Stop,
-        recorded: Collection[str] = (),
-    ) -> Generator[Record, None, ExecutionResults]:
-        """Run the stubs with these keys as a part of a session, and yield their records as they are written.
 
-        Stubs of this session that are `recorded` already are in the results, if they are done.
-        """
-        pool, scheduler, exporters = self.check(matrix)
-        stubs = [
-            stub
-            for stub in self.plan(matrix)
-            if stub.key in keys
-            or (stub.key in recorded and read_marker(Path(stub.result_dir), stub.key) is not None)
-        ]
-        results = yield from _Run(self, matrix, stubs, pool, scheduler, context, write, recorded, stop).go()
-        for export in exporters:
-            export(results, results.directory)
-        if results.directory.parent == self.base_result_dir:
-            links = ResultLinks(results.directory, self.base_result_dir)
-            for result in results.individual_results:
-                links.add(Path(result.result_dir))
-        return results
+class StubExecutor:
+    """The executor of a session for the stubs of a matrix, on devices of their own.
 
-    def check(self, matrix: Matrix) -> tuple[DevicePool, StubScheduler, Sequence[Exporter]]:
-        """Look for the devices and make the results directory; what is wrong with them is raised."""
-        adapter: type[Adapter] = find("eval_adapters", matrix.adapter.adapter_name)
-        pool = DevicePool(
-            self.gpu_ids,
-            max_workers=self.max_concurrent_runs,
-            memory_bytes=self._options.memory_bytes,
-            look_for_gpus=adapter.uses_gpu and self._on is None,
+    Nothing is written or started before it is opened.
+    """
+
+    def __init__(self, owner: BenchmarkExecutor, matrix: Matrix) -> None:
+        self._owner, self._matrix = owner, matrix
+        self.stubs: Sequence[BenchmarkStub] = make_stubs(matrix, owner.base_result_dir)
+        self._scheduler: Callable[[], StubScheduler] = find(
+            "eval_schedulers", take_file(owner.options.scheduler)
         )
-        scheduler: StubScheduler = find("eval_schedulers", self._options.scheduler)()
-        exporters = [find("eval_exporters", name) for name in self._options.exporters]
+        self._exporters = [find("eval_exporters", take_file(name)) for name in owner.options.exporters]
+        timeout_s = owner.options.clocks.timeout_per_benchmark_s
+        self.cases: Sequence[Case] = [replace(stub_case(stub), timeout_s=timeout_s) for stub in self.stubs]
+        """Of the session; its plan may choose among them."""
+        self.results: ExecutionResults | None = None
+        self._pool: DevicePool | None = None
+
+    def check(self) -> DevicePool:
+        """Look for the devices and make the results directory; what is wrong with them is raised."""
+        owner = self._owner
+        adapter: type[Adapter] = find("eval_adapters", take_file(self._matrix.adapter.adapter_name))
+        pool = DevicePool(
+            owner.devices,
+            max_workers=owner.max_concurrent_runs,
+            memory_bytes=owner.options.memory_bytes,
+            look_for_gpus=adapter.uses_gpu and owner.on is None,
+            on_cluster=owner.on is not None,
+        )
         try:
-            self.base_result_dir.mkdir(parents=True, exist_ok=True)
+            owner.base_result_dir.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SessionError(
-                f"cannot make {self.base_result_dir}: {error.strerror or error}; choose another base_result_dir"
+                f"cannot make {owner.base_result_dir}: {error.strerror or error}; choose another base_result_dir"
             ) from error
-        return pool, scheduler, exporters
+        return pool
+
+    @contextmanager
+    def open(self, context: Context) -> Iterator[None]:
+        """Check the devices and the directory of the results."""
+        self._context = context
+        self._pool = self.check()
+        session_dir = context.directory.path.absolute()
+        inside = [stub for stub in self.stubs if Path(stub.result_dir).is_relative_to(session_dir)]
+        if inside:
+            raise SessionError(
+                f"the results of model {inside[0].model_name} would lie in the session {session_dir}: "
+                "choose another --session-name, or another evals.base_result_dir"
+            )
+        yield
+
+    def run(self, cases: Sequence[Case], stop: Stop, write: Write) -> Iterator[Record]:
+        """Run the stubs of these cases; signals are theirs meanwhile. The other cases have their records."""
+        assert self._pool is not None, "opened first"
+        context, owner = self._context, self._owner
+        names = {case.fingerprint: case.name for case in cases}
+        recorded = {case.fingerprint for case in self.cases} - names.keys()
+        stubs = [
+            stub
+            for stub in self.stubs
+            if stub.key in names
+            or (stub.key in recorded and read_marker(Path(stub.result_dir), stub.key) is not None)
+        ]
+        execution = _Execution(self, stubs, self._pool, context, write, recorded, stop)
+        yield from execution.go()
+        results = self.results = execution.results()
+        for export in self._exporters:
+            export(results, results.directory)
+        if results.directory.parent == owner.base_result_dir:
+            links = ResultLinks(results.directory, owner.base_result_dir)
+            for result in results.individual_results:
+                links.add(Path(result.result_dir))
+        self._note_old(results, names)
+        if results.interrupted and not stop.is_set():
+            stop.mark_signalled()
+
+    def _note_old(self, results: ExecutionResults, names: Mapping[str, str]) -> None:
+        """Tell the session what earlier ones have the results of."""
+        old = [result for result in results.individual_results if result.is_old and result.stub.key in names]
+        for result in old:
+            self._context.done_before[names[result.stub.key]] = f"its result is in {result.result_dir}"
+        root, total = self._owner.base_result_dir, results.execution_summary["total"]
+        if old and self._context.directory.path.parent != root:
+            self._context.note(f"{len(old)} of {total} stubs were done before; their results are in {root}")
+
+    def stop(self, now: bool = False) -> None:
+        """Nothing to do: while stubs run, signals come to the supervisor itself."""
 
 
-class _Run:
+class _Execution:
     """One execution, from what earlier ones did to its summary; it is also the supervisor's observer."""
 
     def __init__(
         self,
-        executor: BenchmarkExecutor,
-        matrix: Matrix,
+        executor: StubExecutor,
         stubs: Sequence[BenchmarkStub],
         pool: DevicePool,
-        scheduler: StubScheduler,
         context: Context,
         write: Write,
         recorded: Collection[str],
         stop: Stop,
     ) -> None:
-        self._executor = executor
-        self._options = executor._options
-        self._pool, self._scheduler = pool, scheduler
+        self._executor, self._owner = executor, executor._owner
+        self._pool = pool
         self._context, self._write, self._recorded, self._stop = context, write, recorded, stop
         self._directory = context.directory.path
-        self._costs = Costs(executor.base_result_dir)
+        self._costs = Costs(self._owner.base_result_dir)
         began = first_start(self._directory / EVENTS).get("time", "")
         self._maker = Maker(session=context.session, started_at=str(began), directory=str(self._directory))
-        self._jobs = make_jobs(matrix, stubs, self._costs, self._maker)
+        self._jobs = make_jobs(executor._matrix, stubs, self._costs, self._maker)
         self._pace = Pace({job.number: job.expected_s for job in self._jobs})
         self._interrupts = Interrupts()
         self._summary = Summary(context.session, self._directory, len(stubs))
         self._slots = SlotFiles(self._directory)
         self._running_since = monotonic()
         self._written: list[Record] = []
-        self._keys: dict[str, int | str] = {str(name): name for name in executor.gpu_ids}
+        self._busy = (0.0, 0.0)
 
-    def go(self) -> Generator[Record, None, ExecutionResults]:
+    def go(self) -> Iterator[Record]:
+        """Skip what is done, run what is not; records as they are written."""
         pending = self._skip_done()
         yield from self._take_written()
-        busy = (0.0, 0.0)
         with self._interrupts as interrupts:
             if pending:
-                busy = yield from self._supervise(pending, interrupts)
-            return self._finish(interrupted=interrupts.level > 0, busy=busy)
+                yield from self._supervise(pending, interrupts)
 
     def _take_written(self) -> Iterator[Record]:
         written, self._written = self._written, []
@@ -284,52 +331,53 @@ class _Run:
                 self._record(job, stored_outcome(recovered.facts, "completed"), recovered.environment)
         return pending
 
-    def _supervise(
-        self, pending: Sequence[Job], interrupts: Interrupts
-    ) -> Generator[Record, None, tuple[float, float]]:
-        """Run what is left; seconds in which workers had a stub, and in which they could have had one."""
-        launcher = make_launcher(self._executor._on, self._directory, self._context.secret_names)
-        seats = min(self._executor.max_concurrent_runs, len(pending))
+    def _supervise(self, pending: Sequence[Job], interrupts: Interrupts) -> Iterator[Record]:
+        """Run what is left; notes the seconds in which workers had a stub, and in which they could have had one."""
+        owner, options = self._owner, self._owner.options
+        launcher = make_launcher(owner.on, self._directory, self._context.secret_names)
+        seats = min(owner.max_concurrent_runs, len(pending))
         cpus = whole_cpus()
 
         def berth(device: DeviceState) -> Berth:
-            share = 0.0 if device.is_cpu else 1 / self._pool.workers_per_device
-            environment = device.environment(self._executor.max_concurrent_runs, cpus, os.environ)
+            share = 0.0 if device.is_cpu else device.count / self._pool.workers_per_device
+            environment = device.environment(self._pool.max_workers, cpus, os.environ)
             return Berth(environment=environment, gpu_share=share)
 
         supervisor = Supervisor(
             pending,
             pool=self._pool,
-            scheduler=self._scheduler,
+            scheduler=self._executor._scheduler(),
             launcher=launcher,
             observer=self,
             interrupts=interrupts,
             berth=berth,
-            clocks=self._options.clocks,
-            policy=self._options.retry,
+            clocks=options.clocks,
+            policy=options.retry,
             commands=self._slots.requests,
             mask=self._mask,
-            drain_grace_s=self._options.drain_grace_s,
+            drain_grace_s=options.drain_grace_s,
         )
         self._running_since = monotonic()
         with ExitStack() as stack:
             stack.callback(launcher.close)
-            for collector in gpu_collectors(self._directory / GPU_STATS, self._options.gpu_stats_interval_s):
+            for collector in gpu_collectors(self._directory / GPU_STATS, options.gpu_stats_interval_s):
                 stack.enter_context(collector)
             for _ in supervisor.run():
                 yield from self._take_written()
             yield from self._take_written()
-        return supervisor.busy_s, seats * (monotonic() - self._running_since)
+        self._busy = supervisor.busy_s, seats * (monotonic() - self._running_since)
 
-    def _finish(self, *, interrupted: bool, busy: tuple[float, float]) -> ExecutionResults:
-        busy_s, offered_s = busy
+    def results(self) -> ExecutionResults:
+        """All that came of it, and its summary on disk."""
+        busy_s, offered_s = self._busy
+        interrupted = self._interrupts.level > 0
         self._costs.write()
         self._slots.forget()
         data = self._summary.data(
             interrupted=interrupted,
             slot_busy_share=busy_s / offered_s if offered_s else None,
-            gpu_ids=self._executor.gpu_ids,
-            max_concurrent_runs=self._executor.max_concurrent_runs,
+            gpu_ids=self._owner.gpu_ids,
+            max_concurrent_runs=self._owner.max_concurrent_runs,
         )
         self._summary.write(data)
         counts = {state: data[state] for state in STATES}
@@ -360,7 +408,7 @@ class _Run:
     def ended(self, job: Job, outcome: Outcome) -> None:
         self._summary.add(job, outcome)
         self._pace.end(job.number, ran=outcome.state in ("completed", "failed"))
-        self._costs.note(job.stub, job.model_key, outcome.facts)
+        self._costs.note(job.stub, job.memory_key, outcome.facts)
         if outcome.state != "skipped":
             self._record(job, outcome, self._context.environment)
 
@@ -376,13 +424,14 @@ class _Run:
         self._tell_progress(list(supervisor.workers.values()))
 
     def _tell_progress(self, workers: Sequence[WorkerSeat] = ()) -> None:
-        if self._executor._on_progress is None:
+        if self._owner.on_progress is None:
             return
+        known: dict[str, int | str] = {str(name): name for name in self._owner.gpu_ids}
         current: dict[int | str, str] = {}
         shares: list[tuple[int, float]] = []
         for worker in workers:
             if (lease := worker.lease) is not None:
-                key = self._keys.get(worker.device.id, worker.device.id)
+                key = known.get(worker.device.id, worker.device.id)
                 text = f"{lease.job.stub.name} ({lease.known}/{lease.total})"
                 current[key] = f"{current[key]}; {text}" if key in current else text
                 shares.append((lease.job.number, lease.known / max(1, lease.total)))
@@ -397,71 +446,14 @@ class _Run:
             elapsed_s=elapsed,
             eta_s=self._pace.eta_s(elapsed, shares),
         )
-        self._executor._on_progress(progress)
+        self._owner.on_progress(progress)
 
 
 def make_launcher(on: str | None, directory: Path, secret_names: tuple[str, ...]) -> Launcher:
     """Workers on this machine, or on the nodes of the Ray cluster at an address."""
     log_dir = directory / WORKERS
-    if on is None or on == "local":
+    if on is None:
         return LocalLauncher(log_dir, secret_names)
     from paceline.evals.ray_launch import RayLauncher
 
     return RayLauncher(log_dir, on, secret_names)
-
-
-def make_jobs(matrix: Matrix, stubs: Sequence[BenchmarkStub], costs: Costs, maker: Maker) -> list[Job]:
-    """Stubs as the supervisor takes them, with what is known of their length, size and earlier faults."""
-    adapter: type[Adapter] = find("eval_adapters", matrix.adapter.adapter_name)
-    # With its name and password, which are not part of what is written down.
-    models = (ModelConfig(model) if isinstance(model, str) else model for model in matrix.models)
-    urls = {
-        model.model_name: model_spec(model, matrix.adapter).model_kwargs.get("base_url") for model in models
-    }
-    sizes: dict[str, int] = {}
-    jobs = []
-    for number, stub in enumerate(stubs):
-        model_key = content_key({"model": stub.content["model"], "adapter": stub.content["adapter"]})
-        if model_key not in sizes:
-            sizes[model_key] = _memory_bytes(adapter, stub, costs.peak_bytes(model_key))
-        job = Job(
-            number=number,
-            stub=stub,
-            model_key=model_key,
-            payload={
-                "maker": maker.facts(),
-                "base_url": urls.get(stub.model_name),
-                **_payload(stub, model_key, adapter),
-            },
-            maker=maker,
-            expected_s=costs.expected_s(stub),
-            memory_bytes=sizes[model_key],
-        )
-        for attempt in read_attempts(Path(stub.result_dir)):
-            if attempt.get("fault") in _FAULTS:
-                job.faults[FaultClass(attempt["fault"])] += 1
-        jobs.append(job)
-    return jobs
-
-
-def _memory_bytes(adapter: type[Adapter], stub: BenchmarkStub, peak_bytes: int | None) -> int:
-    """What a model takes: as the user says, else as was seen, else as its adapter estimates, else nothing."""
-    if stub.memory_bytes is not None:
-        return stub.memory_bytes
-    if peak_bytes is not None:
-        return peak_bytes
-    generation = generation_from_content(stub.content, stub.adapter_config.batch_size)
-    return adapter.estimate_memory_bytes(model_from_content(stub.content), generation) or 0
-
-
-def _payload(stub: BenchmarkStub, model_key: str, adapter: type[Adapter]) -> dict[str, Any]:
-    return {
-        "directory": stub.result_dir,
-        "key": stub.key,
-        "content": stub.content,
-        "model_key": model_key,
-        "adapter": import_path(adapter),
-        "benchmark": import_path(find("eval_benchmarks", stub.benchmark_name)),
-        "data_dir": None if stub.data_dir is None else str(Path(stub.data_dir).absolute()),
-        "batch_size": stub.adapter_config.batch_size,
-    }

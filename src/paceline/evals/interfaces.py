@@ -34,12 +34,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
-from paceline import plugins
 from paceline.errors import PacelineError
+from paceline.evals.attention.workspace import DEFAULT_BYTES
 from paceline.evals.attention_config import SparseAttentionConfig
+from paceline.evals.code import find_part, part_name
 from paceline.model import Direction
+
+Source = Literal["real", "toy", "generated"]
+"""Where questions come from: the benchmark's own data, a few of ours that show that things work, or its recipe."""
 
 
 class TransientFault(Exception):
@@ -64,6 +68,8 @@ class Sample:
     continuations: tuple[str, ...] = ()
     """Not to be answered but weighed: `Prediction.extra["loglikelihoods"]` has for each the logarithm of its
     probability, and whether greedy decoding would say it. An adapter that cannot do so raises a `PacelineError`."""
+    plain: bool = False
+    """To be asked without the model's chat template, as the benchmark's authors do."""
     lead_ins: tuple[str, ...] = ()
     """What stands between the question and each continuation and is not weighed, where that differs; else none."""
     extra: Mapping[str, Any] = field(default_factory=dict)
@@ -87,6 +93,13 @@ class Prediction:
     input_tokens: int | None = None
     output_tokens: int | None = None
     seconds: float = 0.0
+    """In all: of reading a context that several samples ask about, each has its share."""
+    prefill_s: float | None = None
+    """Its share of reading the context."""
+    first_token_s: float | None = None
+    """From the beginning of the context to the first token of the answer."""
+    token_s: float | None = None
+    """For each token after the first."""
     extra: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -109,18 +122,21 @@ class Scores:
     primary: str
     per_sample: Mapping[str, Mapping[str, float]]
     """Sample id → metric → score. The primary metric's are what attentions are compared by."""
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """Sample id → how much it counts in the mean, where that is not the same for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
     """Where an adapter is to put its model.
 
-    `name` is `cpu` or `cuda`: a worker sees its own GPU only, so it is always the first one. `id` is what the user
-    called it: an index, a UUID, a MIG instance.
+    `name` is `cpu` or `cuda`: a worker sees its own GPUs only, so that they count from 0. `id` is what the user called
+    it: an index, a UUID, a MIG instance; several are joined by commas, and `count` says how many.
     """
 
     name: str
     id: str
+    count: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +153,7 @@ class ModelSpec:
 class GenerationSpec:
     """How to generate: the user's `generation_kwargs` and `request_kwargs`, and the seed.
 
-    `Sample.max_new_tokens` is the benchmark's own budget; a `max_new_tokens` of the user's wins over it. What is
+    Of the user's `max_new_tokens` and `Sample.max_new_tokens`, the benchmark's own budget, the smaller counts. What is
     drawn at random for a sample must depend on `sample_seed(seed, sample.id)` alone, so that a stub that goes on in
     mid-way, or asks its samples in other groups, gives the same answers.
     """
@@ -147,6 +163,10 @@ class GenerationSpec:
     seed: int = 0
     batch_size: int = 1
     """How many contexts are handed over at once, for those who estimate what that takes."""
+    attention: SparseAttentionConfig | None = None
+    """The attention that is set, for the same."""
+    attention_bytes: int = DEFAULT_BYTES
+    """The memory that a sparse attention may take for its own work, a layer at a time."""
 
 
 class Adapter(Protocol):
@@ -158,6 +178,10 @@ class Adapter(Protocol):
     uses_gpu: ClassVar[bool]
     """Whether it computes on the device it is given; GPUs are only looked for if it does."""
 
+    takes_all: ClassVar[bool]
+    """Whether it is handed all contexts of a stub at once, and itself keeps to `batch_size` of them at a time. One that
+    does not say so is handed `batch_size` at a time."""
+
     def __init__(self, model: ModelSpec, device: Device) -> None: ...
 
     @classmethod
@@ -166,7 +190,7 @@ class Adapter(Protocol):
 
     @classmethod
     def estimate_memory_bytes(cls, model: ModelSpec, generation: GenerationSpec) -> int | None:
-        """What the model will take on its device (weights, KV cache, margin) as far as it can be told; else None."""
+        """What the model will take on its devices (weights, KV cache, attention), if it can be told; else None."""
 
     def load(self) -> None:
         """Bring the model onto the device. Not again before `close`."""
@@ -178,7 +202,10 @@ class Adapter(Protocol):
         """One prediction for each sample of the groups, in any order, each as soon as it is known."""
 
     def peak_memory_bytes(self) -> int | None:
-        """The most memory taken on the device since `load`; None if it cannot tell."""
+        """The most memory taken on the device since the last stub ended; None if it cannot tell."""
+
+    def end_stub(self) -> None:
+        """Called after each stub: what is only cached is given back. An adapter may do without."""
 
     def close(self) -> None:
         """Give back all memory; the process lives on and may load another model."""
@@ -202,6 +229,12 @@ class EvalBenchmark(Protocol):
 
     def score(self, samples: Sequence[Sample], predictions: Mapping[str, Prediction]) -> Scores:
         """Metrics over all samples; every sample has its prediction. Pure: no model, no network, no clock."""
+
+    def source(self, data_dir: Path | None, revision: str | None) -> Source:
+        """Whether its questions are the benchmark's own. One that does not say so has real ones."""
+
+    def files(self, subset: str | None, data_dir: Path | None) -> Sequence[Path]:
+        """The local files that decide its samples. Of one that does not say so, all of `data_dir` do."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -268,13 +301,13 @@ class EvalError(PacelineError):
 
 @lru_cache(maxsize=256)
 def find(group: str, name: str) -> Any:
-    """The object of that name in an entry point group, or the one at an import path; asked once a process."""
-    return plugins.find(group, name)
+    """The object of that name in an entry point group, at an import path or in a file; asked once a process."""
+    return find_part(group, name)
 
 
 def import_path(thing: Any) -> str:
     """Where a worker finds the same object; one of the main script is out of its reach."""
-    path = f"{thing.__module__}:{thing.__qualname__}"
+    path = part_name(thing)
     if thing.__module__ == "__main__" or "<locals>" in path:
         raise EvalError(f"{path} cannot be imported by a worker: put it into a module of its own")
     return path

@@ -7,7 +7,8 @@ import hashlib
 import math
 import os
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,14 +59,31 @@ def content_key(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def files_sha256(path: Path) -> str:
-    """A hash of a file or of all files of a directory: names and contents."""
-    root = path if path.is_dir() else path.parent
-    files = sorted(found for found in root.rglob("*") if found.is_file()) if path.is_dir() else [path]
+def files_sha256(files: Iterable[Path], root: Path) -> str:
+    """A hash of some files: their names below a directory (or alone, if they are elsewhere), and their contents."""
     digest = hashlib.sha256()
-    for file in files:
-        digest.update(f"{file.relative_to(root)}\0{_file_content(file)}\n".encode())
+    for file in sorted(set(files)):
+        name = file.relative_to(root) if file.is_relative_to(root) else file.name
+        digest.update(f"{name}\0{_file_content(file)}\n".encode())
     return digest.hexdigest()
+
+
+def directory_files(path: Path) -> list[Path]:
+    """All files of a directory, hidden ones left out."""
+    found = [path] if path.is_file() else path.rglob("*")
+    return [file for file in found if file.is_file() and not file.name.startswith(".")]
+
+
+_MODEL_SUFFIXES = frozenset(
+    {".json", ".jinja", ".safetensors", ".bin", ".pt", ".pth", ".gguf", ".model", ".tiktoken", ".py", ".npz"}
+)
+_MODEL_TEXTS = frozenset({"merges.txt", "vocab.txt", "spiece.txt"})
+
+
+def model_files(path: Path) -> list[Path]:
+    """The files of a model's directory that decide what it says: not its README, licence and pictures."""
+    found = directory_files(path)
+    return [file for file in found if file.suffix in _MODEL_SUFFIXES or file.name in _MODEL_TEXTS]
 
 
 def _file_content(path: Path) -> str:
@@ -143,3 +161,61 @@ def _has_content(directory: Path) -> bool:
         return any(not entry.name.startswith(".tmp-") for entry in directory.iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return directory.exists()
+
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_ASK_TIMEOUT_S = 10.0
+
+
+def resolve_revision(kind: str, name: str, revision: str | None) -> str | None:
+    """The commit of a `model` or a `dataset`; None where it is not known.
+
+    A branch such as `main` is the commit that this machine has a copy of, so that results of one machine are of one
+    commit until somebody downloads another; the hub is asked where there is no copy.
+    """
+    if revision is not None and _COMMIT.fullmatch(revision):
+        return revision
+    place = cached_snapshot(kind, name, revision)
+    if place is not None and place.is_dir():
+        return place.name
+    return _ask(kind, name, revision)
+
+
+def cached_snapshot(kind: str, name: str, revision: str | None) -> Path | None:
+    """Where the copy of a revision would lie on this machine."""
+    copies = _cache() / f"{kind}s--{name.replace('/', '--')}"
+    wanted = revision or "main"
+    try:
+        commit = (copies / "refs" / wanted).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        commit = wanted
+    return copies / "snapshots" / commit
+
+
+def _cache() -> Path:
+    home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "huggingface")
+    return Path(os.environ.get("HF_HUB_CACHE") or Path(home, "hub")).expanduser()
+
+
+def _ask(kind: str, name: str, revision: str | None) -> str | None:
+    """What the hub says; nothing where it cannot be reached, and the download will tell what is wrong."""
+    if "/" not in name or os.environ.get("HF_HUB_OFFLINE", "0") not in ("", "0"):
+        return None
+    try:
+        from huggingface_hub import HfApi
+    except ImportError:
+        return None
+    # The hub's own errors are OSErrors.
+    faults: tuple[type[Exception], ...] = (OSError, ValueError, *_transport_errors())
+    try:
+        found = HfApi().repo_info(name, repo_type=kind, revision=revision, timeout=_ASK_TIMEOUT_S)
+    except faults:
+        return None
+    return str(found.sha) if found.sha else None
+
+
+def _transport_errors() -> Iterator[type[Exception]]:
+    """Those of the HTTP library that the hub's client uses, which is one or the other by its version."""
+    for name in ("httpx2", "httpx"):
+        if (module := sys.modules.get(name)) is not None:
+            yield module.HTTPError

@@ -17,8 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from paceline.evals.launch import Berth, WorkerLog, start_process
-from paceline.evals.wire import Wire
+from paceline.evals.launch import Berth, Wire, WorkerLog, start_process
 from paceline.run.ray.slots import Cluster, Lost
 
 log = logging.getLogger(__name__)

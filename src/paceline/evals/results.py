@@ -1,14 +1,11 @@
 """How far an execution is, and what it hands back: the results of all stubs, what failed, the summary, a table."""
 
-import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from paceline.errors import MissingExtra
 from paceline.evals.configs import BenchmarkStub
-from paceline.record.files import plain_cells
 from paceline.record.layout import RESULTS_TABLE
 
 if TYPE_CHECKING:
@@ -127,15 +124,15 @@ class ExecutionResults:
 
     def rows(self) -> list[dict[str, Any]]:
         """One flat row a result."""
-        return [_row(result) for result in self.individual_results]
+        from paceline.evals.table import result_row
+
+        return [result_row(result, result.state) for result in self.individual_results]
 
     def to_dataframe(self) -> Any:
         """The results as a pandas table, one row a stub."""
-        try:
-            import pandas as pd  # type: ignore[import-untyped,unused-ignore]
-        except ImportError as error:
-            raise MissingExtra("the results as a pandas table", "evals") from error
-        return pd.DataFrame(self.rows())
+        from paceline.evals.table import to_dataframe
+
+        return to_dataframe(self.rows())
 
     def compare(self, baseline: str = "dense", **options: Any) -> "Comparison":
         """Each attention against the baseline, on the same samples."""
@@ -144,30 +141,8 @@ class ExecutionResults:
         return compare(self.individual_results, baseline=baseline, **options)
 
 
-def _row(result: BenchmarkResult) -> dict[str, Any]:
-    stub, metrics = result.stub, result.metrics
-    values = {f"metric.{name}": value["value"] for name, value in metrics["metrics"].items()}
-    return {
-        "model": stub.model_name,
-        "attention": stub.sparse_config_name,
-        "benchmark": stub.benchmark_name,
-        "subset": stub.subset,
-        "state": result.state,
-        "primary": metrics["primary"],
-        "score": result.score,
-        "density": result.density,
-        "num_samples": metrics["num_samples"],
-        "execution_time_s": result.execution_time,
-        "result_dir": result.result_dir,
-        **values,
-    }
-
-
 def write_csv(results: ExecutionResults, directory: Path) -> None:
     """`results.csv`: one row a result, all metrics in columns."""
-    rows = results.rows()
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    with (directory / RESULTS_TABLE).open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(plain_cells(columns))
-        writer.writerows(plain_cells(row.get(name, "") for name in columns) for row in rows)
+    from paceline.evals.table import as_csv
+
+    (directory / RESULTS_TABLE).write_text(as_csv(results.rows()), encoding="utf-8", newline="")

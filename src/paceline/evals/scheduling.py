@@ -35,11 +35,14 @@ class LongestFirst:
 
     def take(self, seat: Seat, fits: Fits, working: Mapping[str, int]) -> Waiting | None:
         for model in self._order(seat.resident, working):
-            stubs = self._waiting[model]
-            for index in range(len(stubs) - 1, -1, -1):
-                if fits(stubs[index]):
+            for index in self._places(model):
+                if fits(self._waiting[model][index]):
                     return self._pop(model, index)
         return None
+
+    def _places(self, model: str) -> Iterable[int]:
+        """The stubs of a model in the order in which they are to go; they lie by their length."""
+        return range(len(self._waiting[model]) - 1, -1, -1)
 
     def _order(self, resident: str | None, working: Mapping[str, int]) -> list[str]:
         def urgency(model: str) -> tuple[bool, float]:
@@ -63,6 +66,27 @@ class LongestFirst:
 
     def __len__(self) -> int:
         return sum(map(len, self._waiting.values()))
+
+
+class ShortestFirst(LongestFirst):
+    """The first results as soon as can be: of the model in memory the shortest stub, else the shortest of all.
+
+    The whole takes longer so, since what is long begins when others have nothing left to do.
+    """
+
+    def _order(self, resident: str | None, working: Mapping[str, int]) -> list[str]:
+        def urgency(model: str) -> tuple[bool, float, int]:
+            stubs = self._waiting[model]
+            return model != resident, stubs[0].expected_s or 0.0, min(stub.number for stub in stubs)
+
+        return sorted(self._waiting, key=urgency)
+
+    def _places(self, model: str) -> Iterable[int]:
+        """Equals in the order of the matrix."""
+        stubs = self._waiting[model]
+        return sorted(
+            range(len(stubs)), key=lambda index: (stubs[index].expected_s or 0.0, stubs[index].number)
+        )
 
 
 def _work(stub: Waiting) -> float:
@@ -111,15 +135,15 @@ class Costs:
         similar = self._by_task.get(stub.task)
         return known if known is not None else sum(similar) / len(similar) if similar else None
 
-    def peak_bytes(self, model_key: str) -> int | None:
-        return self._peaks.get(model_key)
+    def peak_bytes(self, memory_key: str) -> int | None:
+        return self._peaks.get(memory_key)
 
-    def note(self, stub: BenchmarkStub, model_key: str, facts: Mapping[str, Any]) -> None:
+    def note(self, stub: BenchmarkStub, memory_key: str, facts: Mapping[str, Any]) -> None:
         """Remember what a stub took; one that went on in mid-way says nothing of the whole."""
         if facts.get("asked") and facts["asked"] == facts.get("num_samples"):
             self._seconds[_name(stub)] = float(facts["execution_time_s"])
         if facts.get("peak_memory_bytes"):
-            self._peaks[model_key] = int(facts["peak_memory_bytes"])
+            self._peaks[memory_key] = int(facts["peak_memory_bytes"])
 
     def write(self) -> None:
         write_atomic(self._path, dump({"seconds": self._seconds, "peak_bytes": self._peaks}, pretty=True))

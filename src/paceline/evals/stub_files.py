@@ -31,6 +31,7 @@ PREDICTIONS, RAW, METRICS, DONE, ATTEMPTS = (
     "attempts.jsonl",
 )
 _MARKED = (SPEC, PREDICTIONS, RAW, METRICS)
+_TIMES = ("prefill_s", "first_token_s", "token_s")
 
 
 class Busy(Exception):
@@ -59,11 +60,19 @@ class Marker:
     facts: Mapping[str, Any]
 
 
-def write_spec(directory: Path, key: str, content: Mapping[str, Any], data_dir: str | None = None) -> None:
+def write_spec(
+    directory: Path,
+    key: str,
+    content: Mapping[str, Any],
+    data_dir: str | None = None,
+    code_file: str | None = None,
+    source: str = "real",
+) -> None:
     """Take a directory for a stub; written before anything else, so that every file has an owner."""
     owner = read_spec(directory)
     if owner is None:
-        spec = {"key": key, "created_at": utc_now(), "data_dir": data_dir, "content": content}
+        found = {"data_dir": data_dir, "code_file": code_file, "rows": source}
+        spec = {"key": key, "created_at": utc_now(), **found, "content": content}
         write_atomic(directory / SPEC, dump_plain(spec, pretty=True))
     elif owner["key"] != key:
         raise EvalError(f"another execution has taken {directory} meanwhile: run this one again")
@@ -167,6 +176,7 @@ def _prediction_json(prediction: Prediction) -> dict[str, Any]:
         "input_tokens": prediction.input_tokens,
         "output_tokens": prediction.output_tokens,
         "seconds": prediction.seconds,
+        **{name: getattr(prediction, name) for name in _TIMES if getattr(prediction, name) is not None},
         "extra": prediction.extra,
     }
 
@@ -184,6 +194,7 @@ def read_predictions(directory: Path) -> Iterator[tuple[str, Prediction]]:
                     input_tokens=data["input_tokens"],
                     output_tokens=data["output_tokens"],
                     seconds=data["seconds"],
+                    **{name: data.get(name) for name in _TIMES},
                     extra=data["extra"],
                 ),
             )

@@ -1,27 +1,20 @@
 """The `evals:` section of a suite: its stubs are cases of the session, and run when its entries have."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from paceline.config.evals import Evals
-from paceline.errors import SessionError
-from paceline.evals.attention_config import masker_from_content
-from paceline.evals.configs import AdapterConfig, BenchmarkConfig, BenchmarkStub, ModelConfig
-from paceline.evals.execution import stub_case
-from paceline.evals.executor import BenchmarkExecutor, ExecutorOptions, ProgressCallback
-from paceline.evals.faults import Clocks, RetryPolicy
+from paceline.evals.attention_config import attention_from_content
+from paceline.evals.code import take_file
+from paceline.evals.configs import AdapterConfig, BenchmarkConfig, ModelConfig
+from paceline.evals.executor import BenchmarkExecutor, ExecutorOptions, ProgressCallback, StubExecutor
+from paceline.evals.jobs import Clocks, RetryPolicy
 from paceline.evals.planning import Matrix
-from paceline.model import Case, Record
-from paceline.run.context import Context, Stop, Write
 
 
-class SuiteExecutor:
-    """An executor of the session: the evals of a suite on devices of their own.
-
-    Options that are given win over the suite's. Nothing is written or started before it is opened.
-    """
+class SuiteExecutor(StubExecutor):
+    """The evals of a suite. Options that are given win over the suite's; `beside` is where the suite lies."""
 
     def __init__(
         self,
@@ -32,61 +25,34 @@ class SuiteExecutor:
         base_result_dir: str | None = None,
         on: str | None = None,
         on_progress: ProgressCallback | None = None,
+        beside: Path | None = None,
     ) -> None:
         gpu_ids = gpu_ids or section.gpu_ids
-        self._executor = BenchmarkExecutor(
+        devices = max(1, len(gpu_ids) // section.gpus_per_model)
+        owner = BenchmarkExecutor(
             gpu_ids,
-            max_concurrent_runs or section.max_concurrent_runs or len(gpu_ids),
+            max_concurrent_runs or section.max_concurrent_runs or devices,
             base_result_dir or section.base_result_dir,
             options=ExecutorOptions(
                 clocks=Clocks(**section.clocks.model_dump()),
                 retry=RetryPolicy(**section.retry.model_dump()),
                 memory_bytes=section.memory,
-                scheduler=section.scheduler,
-                exporters=section.exporters,
+                gpus_per_model=section.gpus_per_model,
+                scheduler=take_file(section.scheduler, beside),
+                exporters=[take_file(name, beside) for name in section.exporters],
             ),
             on_progress=on_progress,
             on=on or section.on,
         )
-        self._matrix = _matrix(section)
-        self.stubs: Sequence[BenchmarkStub] = self._executor.plan(self._matrix)
-        timeout_s = section.clocks.timeout_per_benchmark_s
-        # Of the session; its plan may choose among them.
-        self.cases: Sequence[Case] = [replace(stub_case(stub), timeout_s=timeout_s) for stub in self.stubs]
-
-    @contextmanager
-    def open(self, context: Context) -> Iterator[None]:
-        """Check the devices and the directory of the results."""
-        self._context = context
-        self._executor.check(self._matrix)
-        session_dir = context.directory.path
-        inside = [stub for stub in self.stubs if Path(stub.result_dir).is_relative_to(session_dir.absolute())]
-        if inside:
-            raise SessionError(
-                f"the results of model {inside[0].model_name} would lie in the session {session_dir}: "
-                "choose another --session-name, or another evals.base_result_dir"
-            )
-        yield
-
-    def run(self, cases: Sequence[Case], stop: Stop, write: Write) -> Iterator[Record]:
-        """Run the stubs of these cases; signals are theirs meanwhile. The other cases have their records."""
-        context = self._context
-        keys = {case.fingerprint for case in cases}
-        recorded = {case.fingerprint for case in self.cases} - keys
-        results = yield from self._executor.execute(self._matrix, context, write, keys, stop, recorded)
-        old = [result for result in results.individual_results if result.is_old and result.stub.key in keys]
-        root, total = self._executor.base_result_dir, results.execution_summary["total"]
-        if old and context.directory.path.parent != root:
-            context.note(f"{len(old)} of {total} stubs were done before; their results are in {root}")
-        if results.interrupted and not stop.is_set():
-            stop.mark_signalled()
-
-    def stop(self, now: bool = False) -> None:
-        """Nothing to do: while stubs run, signals come to the supervisor itself."""
+        super().__init__(owner, _matrix(section, beside))
 
 
-def _matrix(section: Evals) -> Matrix:
+def _matrix(section: Evals, beside: Path | None) -> Matrix:
+    """What a section asks for; Python files in it lie beside the suite."""
     adapter = section.adapter
+    for attention in section.attentions:
+        for masker in attention.maskers:
+            masker["kind"] = take_file(str(masker.get("kind", "")), beside)
     return Matrix(
         models=[
             ModelConfig(
@@ -99,19 +65,34 @@ def _matrix(section: Evals) -> Matrix:
             for model in section.models
         ],
         attentions=[
-            (attention.name, [masker_from_content(masker) for masker in attention.maskers])
+            (attention.name, attention_from_content(attention.model_dump(exclude_none=True)))
             for attention in section.attentions
         ],
         benchmarks=[
             BenchmarkConfig(
-                benchmark.name, benchmark.subsets, benchmark.data_dir, benchmark.revision, benchmark.params
+                take_file(benchmark.name, beside),
+                benchmark.subsets,
+                benchmark.data_dir,
+                benchmark.revision,
+                benchmark.params,
             )
             for benchmark in section.benchmarks
         ],
         adapter=AdapterConfig(
-            adapter.name, adapter.model_kwargs, adapter.tokenizer_kwargs, adapter.batch_size
+            take_file(adapter.name, beside),
+            adapter.model_kwargs,
+            adapter.tokenizer_kwargs,
+            adapter.batch_size,
+            adapter.attention_memory,
         ),
         generation_kwargs=section.generation_kwargs,
-        request_kwargs=section.request_kwargs,
+        request_kwargs=_request_kwargs(section),
         seed=section.seed,
     )
+
+
+def _request_kwargs(section: Evals) -> dict[str, Any]:
+    """What is asked of each sample; keys that say nothing are left out, so that they change no stub's key."""
+    repeat = {"repeat": section.repeat} if section.repeat > 1 else {}
+    early_stop = {} if section.early_stop is None else {"early_stop": section.early_stop.model_dump()}
+    return {**section.request_kwargs, **repeat, **early_stop}

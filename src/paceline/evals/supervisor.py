@@ -15,12 +15,11 @@ from time import monotonic
 from typing import Any, Protocol
 
 from paceline.evals.devices import DevicePool, DeviceState
-from paceline.evals.faults import Clocks, FaultClass, RetryPolicy, kernel_oom_kills
 from paceline.evals.interfaces import EvalError, Seat, StubScheduler, Waiting
-from paceline.evals.jobs import Fault, Job, Outcome
+from paceline.evals.jobs import Clocks, Fault, FaultClass, Job, Outcome, RetryPolicy, kernel_oom_kills
 from paceline.evals.launch import Berth, Launcher
 from paceline.evals.stub_files import append_attempt, read_marker
-from paceline.evals.workers import Interrupts, WorkerSeat, new_lease
+from paceline.evals.workers import Interrupts, WorkerSeat, ending, new_lease
 
 _TICK_S = 0.5
 """The longest wait: requests of `paceline evals slots` come by a file, which wakes nobody."""
@@ -60,6 +59,7 @@ class Supervisor:
     ) -> None:
         self._jobs = {job.number: job for job in jobs}
         self._left = len(self._jobs)
+        self._held: dict[int, list[Job]] = {}
         self._pool = pool
         self._scheduler = scheduler
         self._launcher = launcher
@@ -86,7 +86,11 @@ class Supervisor:
     def run(self) -> Iterator[None]:
         """Until every job has its outcome, a step at a time; no worker is left behind, whatever is raised."""
         self._selector.register(self._interrupts.wake_fd, selectors.EVENT_READ, None)
-        self._scheduler.add(job.waiting() for job in self._jobs.values())
+        for job in self._jobs.values():
+            if job.after in self._jobs:
+                self._held.setdefault(job.after, []).append(job)
+            else:
+                self._scheduler.add([job.waiting()])
         try:
             while self._left:
                 self._obey_signals()
@@ -118,18 +122,23 @@ class Supervisor:
     def _cancel_waiting(self) -> None:
         waiting = [stub.number for stub in self._scheduler.remove()]
         delayed, self._delayed = [number for _, number in self._delayed], []
-        for number in (*waiting, *delayed):
+        held, self._held = [job.number for jobs in self._held.values() for job in jobs], {}
+        for number in (*waiting, *delayed, *held):
             self._end(self._jobs[number], Outcome(state="cancelled"))
 
     def _obey_commands(self) -> None:
         for command in self._commands():
-            name, do = command["device"], command["do"]
+            name, do = str(command["device"]), command["do"]
+            asked = {"do": do, "request": command.get("id")}
             try:
-                self._pool.add(name) if do == "add" else self._pool.remove(name)
+                if do == "add":
+                    name = self._pool.add(name).id
+                else:
+                    self._pool.give_up(name)
             except EvalError as error:
-                self._observer.event("slots_refused", do=do, device=name, reason=str(error))
+                self._observer.event("slots_refused", device=name, reason=str(error), **asked)
                 continue
-            self._observer.event("slots_changed", do=do, device=name)
+            self._observer.event("slots_changed", device=name, workers=self._pool.max_workers, **asked)
             self._observer.changed(self)
 
     # Giving out work
@@ -313,7 +322,7 @@ class Supervisor:
         seconds = monotonic() - lease.started
         peak = facts.get("peak_memory_bytes")
         if peak:
-            self._correct_memory(lease.job.model_key, int(peak))
+            self._correct_memory(lease.job.memory_key, int(peak))
         # Another execution may have been at the same stub, and is the one to record it.
         state: Any = "completed" if lease.job.maker.made(facts) else "skipped"
         outcome = Outcome(
@@ -321,13 +330,13 @@ class Supervisor:
         )
         self._end(lease.job, outcome)
 
-    def _correct_memory(self, model_key: str, peak_bytes: int) -> None:
-        """What a model was seen to take counts from now on."""
-        if peak_bytes <= self._peaks.get(model_key, 0):
+    def _correct_memory(self, memory_key: str, peak_bytes: int) -> None:
+        """What a model was seen to take under an attention counts from now on."""
+        if peak_bytes <= self._peaks.get(memory_key, 0):
             return
-        self._peaks[model_key] = peak_bytes
+        self._peaks[memory_key] = peak_bytes
         for job in self._jobs.values():
-            if job.model_key == model_key and job.outcome is None:
+            if job.memory_key == memory_key and job.outcome is None:
                 job.memory_bytes = max(job.memory_bytes, peak_bytes)
 
     # What goes wrong
@@ -373,7 +382,7 @@ class Supervisor:
         if returncode == -signal.SIGKILL and by_kernel:
             text = "killed by the kernel, which had no memory left"
             return worker.fault(FaultClass.OUT_OF_MEMORY, text, returncode=returncode)
-        return worker.fault(FaultClass.CRASH, _ending(returncode), returncode=returncode)
+        return worker.fault(FaultClass.CRASH, ending(returncode), returncode=returncode)
 
     def _suspect(self, device: DeviceState) -> None:
         """A device on which one worker after the other dies gets no more work, while there are others."""
@@ -438,6 +447,8 @@ class Supervisor:
         self._lonely.discard(job.number)
         self._pool.release(job.number)
         self._ended.append((job, outcome))
+        for held in self._held.pop(job.number, ()):
+            self._delay(held, 0.0)
 
     def _tell_ended(self) -> None:
         """Have the books kept, which nobody has to wait for: the next stub is on its way by now."""
@@ -477,14 +488,3 @@ class Supervisor:
         if worker.process.wire.closed:
             worker.lease = None
             self._bury(worker)
-
-
-def _ending(returncode: int | None) -> str:
-    if returncode is None:
-        return "the worker closed its socket and does not end"
-    if returncode >= 0:
-        return f"the worker exited with code {returncode}"
-    try:
-        return f"the worker was killed by {signal.Signals(-returncode).name}"
-    except ValueError:
-        return f"the worker was killed by signal {-returncode}"

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from paceline.evals.attention_config import attention_from_content
+from paceline.evals.code import remember_files
 from paceline.evals.configs import generation_from_content, model_from_content
-from paceline.evals.faults import classify
+from paceline.evals.early_stop import find_early_stop
 from paceline.evals.interfaces import (
     Adapter,
     ContextGroup,
@@ -24,9 +25,10 @@ from paceline.evals.interfaces import (
     group_by_context,
     make_benchmark,
 )
-from paceline.evals.scoring import load_samples, score, write_scores
+from paceline.evals.jobs import classify
+from paceline.evals.launch import Wire
+from paceline.evals.scoring import in_parts, load_samples, score, times, write_scores
 from paceline.evals.stub_files import Busy, PredictionLog, owned, read_marker, write_marker, write_spec
-from paceline.evals.wire import Wire
 from paceline.record.events import utc_now
 
 PROGRESS_EVERY_S = 0.05
@@ -92,25 +94,32 @@ class Worker:
 
     def _run(self, lease: Mapping[str, Any]) -> dict[str, Any]:
         directory, key, content = Path(lease["directory"]), lease["key"], lease["content"]
+        remember_files(lease["files"])
         started, started_at = time.monotonic(), utc_now()
         directory.mkdir(parents=True, exist_ok=True)
         with owned(directory):
             if (done := read_marker(directory, key)) is not None:
                 return {"t": "done", "facts": done.facts}
-            write_spec(directory, key, content, lease["data_dir"])
+            files = lease["files"]
+            code_file = files.get(content["benchmark"]["name"].rpartition(":")[0])
+            write_spec(directory, key, content, lease["data_dir"], code_file, lease["source"])
             benchmark, samples = self._load_samples(lease)
             log = PredictionLog(directory, samples)
             try:
-                asked = self._generate(lease, samples, log)
+                asked, counted, stopped = self._ask(lease, benchmark, samples, log)
                 self._phase = "score"
                 self._tell(lease["lease"], "scoring")
                 log.sync()
             finally:
                 log.close()
-            metrics = write_scores(directory, samples, log.known, score(benchmark, samples, log.known))
-            facts = self._facts(lease, samples, log, asked, time.monotonic() - started)
+            scores = score(benchmark, counted, log.known)
+            metrics = write_scores(directory, counted, log.known, scores, stopped)
+            wall_s = time.monotonic() - started - self._load_s
+            facts = self._facts(lease, counted, log, asked, wall_s)
             facts |= {"metrics": metrics, "started_at": started_at, "load_s": self._load_s}
             write_marker(directory, key, facts)
+        if asked and (end_stub := getattr(self._adapter, "end_stub", None)) is not None:
+            end_stub()
         return {"t": "done", "facts": facts}
 
     def _facts(
@@ -121,15 +130,13 @@ class Worker:
         asked: int,
         wall_s: float,
     ) -> dict[str, Any]:
-        generated_s = sum(log.known[sample.id].seconds for sample in samples)
-        tokens = [log.known[sample.id].output_tokens for sample in samples]
+        peak = self._adapter.peak_memory_bytes() if self._adapter and asked else None
         return {
             "execution_time_s": wall_s,
-            "generate_s": generated_s,
+            **times(log.known[sample.id] for sample in samples),
             "num_samples": len(samples),
             "asked": asked,
-            "output_tokens": sum(count or 0 for count in tokens),
-            "peak_memory_bytes": self._adapter.peak_memory_bytes() if self._adapter else None,
+            "peak_memory_bytes": peak,
             "attempt": lease["attempt"],
             "device": lease["device"],
             **lease["maker"],
@@ -153,21 +160,48 @@ class Worker:
             self._benchmarks[name] = make_benchmark(kind, content["name"], content["params"])
         return self._benchmarks[name]
 
-    def _generate(self, lease: Mapping[str, Any], samples: Sequence[Sample], log: PredictionLog) -> int:
-        """Ask what has no answer yet; how many that was."""
-        missing = [sample for sample in samples if sample.id not in log.known]
-        total = len(samples)
+    def _ask(
+        self,
+        lease: Mapping[str, Any],
+        benchmark: EvalBenchmark,
+        samples: Sequence[Sample],
+        log: PredictionLog,
+    ) -> tuple[int, Sequence[Sample], Mapping[str, Any] | None]:
+        """Ask what has no answer yet: how many that was, which samples count, and what was decided before the end."""
+        missing = sum(sample.id not in log.known for sample in samples)
         self._load_s = self._prepare(lease) if missing else 0.0
         begun = {"t": "begun", "lease": lease["lease"], "load_s": self._load_s}
-        self._wire.send({**begun, "total": total, "known": total - len(missing)})
+        self._wire.send({**begun, "total": len(samples), "known": len(samples) - missing})
         self._told_at = time.monotonic()
+        content = lease["content"]
+        rule = content["request_kwargs"].get("early_stop")
+        stop = find_early_stop(rule, lease.get("baseline_dir"), lease.get("rows", 1))
+        if stop is None:
+            return self._generate(lease, samples, log), samples, None
+        asked, so_far = 0, list[Sample]()
+        for look, part in enumerate(in_parts(samples, stop.looks, content["seed"]), start=1):
+            asked += self._generate(lease, part, log)
+            so_far += part
+            if len(so_far) == len(samples):
+                break
+            p_value = stop.p_value(benchmark, so_far, log.known)
+            if p_value is not None and p_value <= stop.level:
+                told = {"after": len(so_far), "of": len(samples), "look": look, "looks": stop.looks}
+                return asked, so_far, {**told, "p_value": p_value}
+        return asked, samples, None
+
+    def _generate(self, lease: Mapping[str, Any], samples: Sequence[Sample], log: PredictionLog) -> int:
+        """Ask those of some samples that have no answer yet; how many they were."""
+        missing = [sample for sample in samples if sample.id not in log.known]
         if not missing:
             return 0
         adapter = self._adapter
-        generation = generation_from_content(lease["content"], lease["batch_size"])
+        generation = generation_from_content(lease["content"], lease["batch_size"], lease["attention_bytes"])
         assert adapter is not None
         self._phase = "generate"
-        for batch in _batches(group_by_context(missing), lease["batch_size"]):
+        groups = group_by_context(missing)
+        together = len(groups) if getattr(adapter, "takes_all", False) else lease["batch_size"]
+        for batch in _batches(groups, together):
             for prediction in adapter.generate(batch, generation):
                 log.append(prediction)
                 self._tell_progress(lease["lease"], len(log.known))
@@ -184,11 +218,11 @@ class Worker:
             adapter.load()
             self._adapter, self._resident, self._attention = adapter, lease["model_key"], ()
             load_s = time.monotonic() - started
-        maskers = lease["content"]["attention"]["maskers"]
-        if self._attention == () or self._attention != maskers:
+        attention = lease["content"]["attention"]
+        if self._attention == () or self._attention != attention:
             self._attention = ()
-            self._adapter.set_attention(attention_from_content(maskers))
-            self._attention = maskers
+            self._adapter.set_attention(attention_from_content(attention))
+            self._attention = attention
         return load_s
 
     def _unload(self) -> None:
@@ -215,7 +249,9 @@ def _make_adapter(lease: Mapping[str, Any]) -> Adapter:
     spec = model_from_content(lease["content"])
     if lease.get("base_url") is not None:
         spec = replace(spec, model_kwargs={**spec.model_kwargs, "base_url": lease["base_url"]})
-    device = Device(name="cpu" if lease["device"].startswith("cpu") else "cuda", id=lease["device"])
+    ident = lease["device"]
+    kind = "cpu" if ident.startswith("cpu") else "cuda"
+    device = Device(name=kind, id=ident, count=ident.count(",") + 1)
     adapter: Adapter = find("eval_adapters", lease["adapter"])(spec, device)
     return adapter
 

@@ -15,8 +15,7 @@ from typing import Any
 
 from paceline import numbers
 from paceline.evals.devices import DeviceState
-from paceline.evals.faults import Clocks, FaultClass
-from paceline.evals.jobs import Fault, Job
+from paceline.evals.jobs import Clocks, Fault, FaultClass, Job
 from paceline.evals.launch import WorkerProcess
 from paceline.record.events import utc_now
 
@@ -165,6 +164,18 @@ class WorkerSeat:
 def new_lease(number: int, job: Job) -> Lease:
     now = monotonic()
     return Lease(number=number, job=job, started=now, started_at=utc_now(), progress_at=now)
+
+
+def ending(returncode: int | None) -> str:
+    """How a worker ended that nobody told to, in words."""
+    if returncode is None:
+        return "the worker closed its socket and does not end"
+    if returncode >= 0:
+        return f"the worker exited with code {returncode}"
+    try:
+        return f"the worker was killed by {signal.Signals(-returncode).name}"
+    except ValueError:
+        return f"the worker was killed by signal {-returncode}"
 
 
 class Interrupts:

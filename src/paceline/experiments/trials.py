@@ -29,6 +29,7 @@ class TrialSetting:
     """Everything around a suite that decides what a trial measures; `name` is the arm's or the revision's.
 
     `directory` is the experiment's. `details` are kept in every record, with the name and the trial's number.
+    `inherited` and `wrapped` are as in a `Setting`.
     """
 
     name: str
@@ -45,6 +46,8 @@ class TrialSetting:
     args: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     params: Mapping[str, Scalar] = field(default_factory=dict)
     details: Mapping[str, Any] = field(default_factory=dict)
+    inherited: Mapping[str, str] = field(default_factory=dict)
+    wrapped: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def run_trial(setting: TrialSetting, number: int) -> tuple[Record, ...]:
@@ -59,7 +62,7 @@ def run_trial(setting: TrialSetting, number: int) -> tuple[Record, ...]:
     request = _request(setting, number)
     if is_session(plan.directory):
         request = replace(request, resume=plan.session)
-    setups = number == 1 or any(_uses_setups(case, plan) for case in plan.cases)
+    setups = number == 1 or any(uses_setups(case, plan) for case in plan.cases)
     report = run(replace(request, setups=setups), SilentListener())
     if report.interrupted:
         raise Interrupted("interrupted: the same command goes on where this one ended")
@@ -100,6 +103,8 @@ def _request(setting: TrialSetting, number: int) -> Request:
         env={**setting.env, **base.env},
         args=setting.args,
         params=setting.params,
+        inherited=setting.inherited,
+        wrapped=setting.wrapped,
         details={
             **setting.details,
             "setting": setting.name,
@@ -135,7 +140,7 @@ def setting_in(venv: Venv | None, tree: Worktree | None) -> Setting:
     )
 
 
-def _uses_setups(case: Case, plan: Plan) -> bool:
+def uses_setups(case: Case, plan: Plan) -> bool:
     """Whether one of a case's texts names the directory in which its own session keeps what set-ups leave."""
     place = f"{plan.directory}/{DATA_SETUP}/"
     return any(place in text for text in (*case.argv, *case.env.values(), case.cwd or ""))

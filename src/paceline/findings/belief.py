@@ -37,10 +37,13 @@ def _counts(metrics: Iterable[tuple[str, str | None, Scalar]]) -> dict[str, floa
     return {
         name: float(value)
         for name, direction, value in metrics
-        if not direction
-        and is_finite(value)
-        and (name in _WORK or (name not in KNOWN and not name.startswith("task_")))
+        if is_work(name, direction) and is_finite(value)
     }
+
+
+def is_work(name: str, direction: str | None) -> bool:
+    """Whether a metric counts what a run did."""
+    return not direction and (name in _WORK or (name not in KNOWN and not name.startswith("task_")))
 
 
 def work_changes(old: Mapping[str, float], new: Mapping[str, float]) -> list[str]:

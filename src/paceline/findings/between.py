@@ -3,15 +3,16 @@
 import itertools
 import math
 import statistics
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from paceline.finding import SeriesKey
 from paceline.findings.order import read_order
-from paceline.findings.segments import column_key
 from paceline.history import Store
 from paceline.judge import change_points
 from paceline.judge.comparison import Noise
 
+_Key = TypeVar("_Key", bound=Hashable)
 _LOOKED_AT = 45
 _COUNTED = 30
 """Points that the noise is taken from; changes are looked for among some more."""
@@ -37,13 +38,13 @@ def read_noise(
     """
     found = {}
     order = read_order(store)
-    for column in store.iter_columns(cases=cases) if cases else ():
-        points = [point for point in order.points(column) if point.session not in but]
+    for series in store.iter_columns(cases=cases, judged_only=True) if cases else ():
+        points = [point for point in order.points(series) if point.session not in but]
         before = [point.value for point in points if not until or point.time <= until]
         noise = noise_of(before) or noise_of([point.value for point in points])
         if noise is not None:
-            found[column_key(column)] = noise
-    return _moderated(found)
+            found[series.key] = noise
+    return moderated(found)
 
 
 def noise_of(values: Sequence[float]) -> Noise | None:
@@ -73,7 +74,7 @@ def _deviation(rest: Sequence[float], freedom: int, values: Sequence[float]) -> 
     return min(seen, _WANDER * between) if between else seen
 
 
-def _moderated(noises: Mapping[SeriesKey, Noise]) -> Mapping[SeriesKey, Noise]:
+def moderated(noises: Mapping[_Key, Noise]) -> Mapping[_Key, Noise]:
     """The noises drawn towards what they have in common, by as much as they have (Smyth, 2004).
 
     Few nights tell little of how loud a series is; that many series are about as loud tells as much as more nights.

@@ -4,6 +4,7 @@ import math
 import statistics
 from collections.abc import Iterator, Sequence
 
+from paceline.finding import MERGE_BASE
 from paceline.findings.order import Order
 from paceline.findings.segments import SMALLEST_EFFECT, level_values
 from paceline.findings.watched import watched
@@ -25,7 +26,7 @@ def branch_findings(
     store: Store, session: SessionInfo, order: Order, cases: Sequence[str]
 ) -> tuple[Finding, ...]:
     """What is worse or better in a session of a branch. It is a finding of that session, and of no series."""
-    several = list(watched(store, store.iter_series(cases=sorted(cases), judged_only=True)))
+    several = list(watched(store, store.iter_columns(cases=sorted(cases), judged_only=True)))
     chance = _CHANCE / max(len(several), 1)
     found = [one for series in several for one in _held(series, session, order, chance)]
     return tuple(sorted(found, key=lambda one: -abs(one.effect or 0.0)))
@@ -51,7 +52,7 @@ def _held(series: Series, session: SessionInfo, order: Order, chance: float) -> 
         else f"at {session.revision[:10]}, not on the default branch"
     )
     yield Finding(
-        judge="merge base",
+        judge=MERGE_BASE,
         case=series.case_key,
         metric=series.metric,
         verdict="worse" if (change[0] > 0) == (series.direction == "lower") else "better",
@@ -62,7 +63,7 @@ def _held(series: Series, session: SessionInfo, order: Order, chance: float) -> 
     )
 
 
-def _before_branch(series: Series, session: SessionInfo, order: Order) -> list[Point]:
+def _before_branch(series: Series, session: SessionInfo, order: Order) -> Sequence[Point]:
     """The points of the default branch up to where the session's branch left it; without places, those before it."""
     points = order.points(series)
     base = order.places.get(session.merge_base)

@@ -16,6 +16,7 @@ from paceline.findings.belief import ask, does_nothing, record_changes, work_of
 from paceline.findings.between import read_noise
 from paceline.findings.sides import Measured, Side
 from paceline.findings.vanished import MEASURED, OTHER_MACHINES, CaseKey, Missing, case_key, find_missing
+from paceline.findings.watched import is_watched
 from paceline.history import Store
 from paceline.judge.comparison import (
     FEWEST_SESSIONS,
@@ -26,7 +27,7 @@ from paceline.judge.comparison import (
 )
 from paceline.judge.discoveries import holm
 from paceline.judge.requirements import is_beyond_belief
-from paceline.metrics import is_steady
+from paceline.metrics import AUTOMATIC, is_steady
 from paceline.model import Direction, Measurement, Record, is_finite
 
 MARGIN = 0.03
@@ -62,6 +63,8 @@ class Compared:
     """Why nothing can be said, where it is not for want of samples: a side was disturbed."""
     question: str = ""
     """What to ask about a change that is too good to be believed."""
+    is_watched: bool = True
+    """Whether somebody asked for it: what is taken of every run is shown and fails nothing."""
 
     @property
     def word(self) -> str:
@@ -71,7 +74,7 @@ class Compared:
     @property
     def is_idle(self) -> bool:
         """Whether nobody can act on it: undecided, and nothing that is likely would have been seen."""
-        seen = self.comparison.minimum_detectable
+        seen = self.comparison.minimum_detectable if self.is_watched else math.inf
         return self.word == "inconclusive" and not self.reason and not seen < _FOLDED_FROM
 
     @property
@@ -160,11 +163,12 @@ def compare_sides(
     margin: float = MARGIN,
     allow_missing: bool = False,
     history: Store | None = None,
+    unlike_work: bool = False,
 ) -> Outcome:
     """Compare what both have; unlike machines are an error unless it is done anyway or they are what is compared.
 
     `cases` and `metrics` are functions that say whether a name is wanted. The history tells how sessions differ by
-    themselves.
+    themselves. Of `unlike_work`, such as two cases of a session, no difference is too large to be believed.
     """
     whole = baseline, candidate
     baseline, candidate, unlike = _on_like_machines(baseline, candidate, anyway=anyway)
@@ -173,9 +177,15 @@ def compare_sides(
         baseline, candidate, strangers = _case_by_case(baseline, candidate, cases)
     old, new = (_values(side, cases, metrics) for side in (baseline, candidate))
     noise = _noise(history, old, new)
-    compared = [_compared(key, old[key], new[key], noise, margin) for key in old if key in new]
+    quiet = frozenset() if metrics else _unwatched(new)
+    compared = [
+        replace(_compared(key, old[key], new[key], noise, margin), is_watched=key not in quiet)
+        for key in old
+        if key in new
+    ]
     compared = _corrected(compared)
-    compared = [_questioned(one, (baseline, old[one.key]), (candidate, new[one.key])) for one in compared]
+    if not unlike_work:
+        compared = [_questioned(one, (baseline, old[one.key]), (candidate, new[one.key])) for one in compared]
     decided = ("worse", "better", "question")
     order = sorted(compared, key=lambda one: (one.word not in decided, -one.size, one.key))
     return Outcome(
@@ -199,7 +209,7 @@ def _on_like_machines(a: Side, b: Side, *, anyway: bool) -> tuple[Side, Side, tu
     unlike = tuple(_differences(a, b)) or ("their classes",)
     if not anyway and not (a.is_environment and b.is_environment):
         raise PacelineError(
-            f"{a.name} and {b.name} ran on unlike machines ({'; '.join(unlike)}): --anyway compares them all the same"
+            f"{a.name} and {b.name} ran on unlike machines ({'; '.join(unlike)}): --force compares them all the same"
         )
     return a, b, unlike
 
@@ -294,6 +304,16 @@ def _noise(history: Store | None, old: _Side, new: _Side) -> Mapping[SeriesKey, 
     return read_noise(history, sorted({key.case for key in common}), but=names, until=until)
 
 
+def _unwatched(side: _Side) -> frozenset[MetricKey]:
+    """What is taken of every run, where the case has metrics of its own and the suite does not ask for it."""
+    own = {key[:3] for key in side if key.metric not in AUTOMATIC}
+    return frozenset(
+        key
+        for key, values in side.items()
+        if key[:3] in own and not is_watched(key.metric, values.records[-1].case.watch)
+    )
+
+
 def _compared(
     key: MetricKey, old: _Values, new: _Values, noise: Mapping[SeriesKey, Noise], margin: float
 ) -> Compared:
@@ -327,7 +347,11 @@ def _compared(
 def _corrected(compared: Sequence[Compared]) -> list[Compared]:
     """The comparisons with verdicts that hold for all of them together."""
     # What cannot tell, whatever was measured, is not looked at.
-    tests = [place for place, one in enumerate(compared) if one.comparison.high < math.inf and not one.reason]
+    tests = [
+        place
+        for place, one in enumerate(compared)
+        if one.comparison.high < math.inf and not one.reason and one.is_watched
+    ]
     adjusted = dict(zip(tests, holm([compared[place].comparison.p_value for place in tests]), strict=True))
     found = []
     for place, one in enumerate(compared):

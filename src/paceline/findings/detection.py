@@ -1,35 +1,33 @@
 """Looks for changes in the series that have new points, and keeps what it finds in the history.
 
-A change that is found again is the finding it was before, though more points may have moved it a little. Findings whose
-brackets all share a stretch of history have one cause: they are an incident.
+A change that is found again is the finding it was before, though more points may have moved it a little.
 """
 
 import bisect
-import hashlib
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from paceline.finding import Finding, Kind, Place, SeriesKey
+from paceline.finding import Finding, Kind, SeriesKey
 from paceline.findings.commits import Repository
+from paceline.findings.incidents import group
 from paceline.findings.order import read_order
+from paceline.findings.screening import keep, screen
 from paceline.findings.segments import (
     Change,
     Judge,
     Judged,
-    column_key,
     describe,
     describe_drift,
     place_of_point,
 )
 from paceline.findings.stopped import find_stopped
 from paceline.findings.suspects import Suspect, commit_suspects, environment_suspects
-from paceline.findings.watched import watched
 from paceline.history import Store
 from paceline.history.findings import (
-    case_marks,
+    case_heads,
     finding_id,
     read_findings,
     read_marks,
@@ -40,16 +38,15 @@ from paceline.history.findings import (
 from paceline.history.places import read_state, write_state
 from paceline.judge import Control
 
-_DETECTOR = "4"
+_DETECTOR = "5"
 """Changes when the detector does: then every series is looked at again."""
-
-Moment = tuple[int, int | str]
-"""A place in the order of commits, or in time; the two are not comparable."""
-Bracket = tuple[Moment, Moment]
 
 FARTHEST = 5
 """Points by which a change may have moved and still be the same."""
+_FOLLOWED = frozenset({"confirmed", "bisected", "undecided"})
 _CREDIT = "credit"
+_SCREENED = 3e-3
+"""The p-value up to which a series of which nothing stands out has no change that would be believed."""
 _MANY_AT_ONCE = 10
 """Records of a case from which on they are a past that was imported, if they are most of what there is."""
 
@@ -80,48 +77,62 @@ class _Found:
 def detect(store: Store, repository: Repository | None = None) -> Detected:
     """Search what is new in the history; series without new points are not read."""
     order = read_order(store, repository, searches=True)
+    mark = f"{_DETECTOR}:{order.generation}"
     with store.database.reading():
         known = read_marks(store.database)
-        mark = f"{_DETECTOR}:{order.generation}"
-        now = {case: f"{mark}:{told}" for case, told in case_marks(store.database).items()}
+        heads = case_heads(store.database)
+        now = {case: f"{mark}:{head.mark}" for case, head in heads.items()}
     marks = {case: told for case, told in now.items() if known.get(case) != told}
     if not marks:
         return Detected()
     with store.database.reading():
-        stored = _by_series(read_findings(store.database, cases=tuple(marks), withdrawn=True))
-        control, every = (
-            Control(credit=read_state(store.database).get(_CREDIT, 0.0)),
-            series_count(store.database),
-        )
+        findings = read_findings(store.database, withdrawn=True)
+        control = Control(credit=read_state(store.database).get(_CREDIT, 0.0))
+        every = series_count(store.database)
+    # What sessions report is placed anew with every point; what is of the past, when the series is read again.
+    waited_for = {one.series for one in findings if one.stands and one.is_open and one.found_in}
+    only_sure = control.level(len(marks), every) <= _SCREENED
+    screened = screen(
+        store, order, {case: heads[case] for case in marks}, mark, waited_for if only_sure else None
+    )
+    stored = _by_series(one for one in findings if screened.is_read(one.series))
     judge = Judge(order)
     found: list[_Found] = []
-    for column in watched(store, store.iter_columns(cases=tuple(marks))):
-        judged = judge.judge(column, keep_points=column_key(column) in stored)
-        is_past = _is_past(known.get(column.case_key, ""), now[column.case_key])
-        worth = tuple(change for change in describe(judged) if change)
-        found.append(_Found(judged=judged, changes=worth, is_past=is_past))
-    level = control.level(len(found), every)
+    tests = screened.quiet
+    for series in screened.read(store):
+        # What is known is looked at closely, however unsure it has become.
+        judged = judge.judge(series, only_sure=only_sure and series.key not in stored)
+        screened.judged(judged, order, waited_for=series.key in waited_for)
+        tests += 1
+        # Of most there is nothing to say, and they are not kept in memory.
+        if judged.found or judged.drift or judged.key in stored:
+            is_past = _is_past(known.get(series.case_key, ""), now[series.case_key])
+            worth = tuple(change for change in describe(judged) if change)
+            found.append(_Found(judged=judged, changes=worth, is_past=is_past))
+    level = control.level(tests, every)
     # Looking for causes asks git and the history, so it is done before the lock is taken.
     causes = _find_causes(store, repository, found, stored, level)
-    silent = [one for one in store.findings(withdrawn=True) if one.kind == "stopped"]
+    silent = [one for one in findings if one.kind == "stopped"]
     stopped = list(find_stopped(store, order, silent, known))
     with store.database.writing():
         before = {one.id: one for one in read_findings(store.database, withdrawn=True)}
-        stored = _by_series(one for one in before.values() if one.case in marks)
+        stored = _by_series(one for one in before.values() if screened.is_read(one.series))
         updated = [*_updated(found, stored, causes, level), *stopped]
         standing = [one for one in updated if one.stands]
         written = {one.id for one in updated}
-        others = (one for one in before.values() if one.stands and one.id not in written)
+        others = [one for one in before.values() if one.stands and one.id not in written]
         grouped = {one.id: one for one in group([*others, *standing], order.places)}
-        write_findings(store.database, [grouped.get(one.id, one) for one in updated])
+        moved = [grouped[one.id] for one in others if grouped[one.id].incident != one.incident]
+        write_findings(store.database, [*(grouped.get(one.id, one) for one in updated), *moved])
         write_marks(store.database, marks)
+        keep(store, screened, mark)
         new = [one for one in standing if one.id not in before]
         past = sum(1 for one in new if not one.found_in)
         # A past that was imported earns nothing.
         discoveries = sum(1 for one in new if one.found_in and one.kind != "stopped")
-        after = control.after(len(found), every, discoveries)
+        after = control.after(tests, every, discoveries)
         write_state(store.database, {_CREDIT: after.credit})
-    return Detected(cases=len(marks), series=len(found), findings=len(standing), past=past)
+    return Detected(cases=len(marks), series=tests, findings=len(standing), past=past)
 
 
 def _is_past(before: str, now: str) -> bool:
@@ -172,12 +183,12 @@ def _updated(
         for change in one.changes:
             before = matched.get(change.index)
             if before or change.p_value <= level:
-                yield _finding(one, change, before, causes.get((one.judged.key, change.index), ()))
+                suspects = causes.get((one.judged.key, change.index), ())
+                yield _finding(one, change, before or _new(one, change, "step", known), suspects)
         drift = describe_drift(one.judged)
-        drifted = (each for each in known if each.kind == "drift" and drift and each.verdict == drift.verdict)
-        before = next(drifted, None)
+        before = next((each for each in known if drift and _is_drift(each, one.judged, drift)), None)
         if drift and (before or drift.p_value <= level):
-            yield _finding(one, drift, before, (), kind="drift")
+            yield _finding(one, drift, before or _new(one, drift, "drift", known), ())
         kept = {finding.id for finding in matched.values()} | ({before.id} if before else set())
         for finding in known:
             if finding.id not in kept:
@@ -186,24 +197,29 @@ def _updated(
         yield from (replace(finding, stands=False) for finding in rest)
 
 
+def _is_drift(finding: Finding, judged: Judged, drift: Change) -> bool:
+    """Whether a finding is this drift: it goes the same way, and had not ended when this began."""
+    began = judged.points[drift.last_good].time
+    return (finding.kind, finding.verdict) == ("drift", drift.verdict) and finding.first_bad.time >= began
+
+
 def _outlives(finding: Finding, judged: Judged) -> bool:
     """Whether the points that the finding rests on were pruned, so that nothing speaks against it."""
-    is_gone = bool(judged.points) and finding.at_time < min(point.time for point in judged.points)
+    is_gone = bool(judged.points) and finding.at_time < min(judged.points.times)
     return finding.stands and finding.epoch == judged.epoch and is_gone
 
 
-def _finding(
-    found: _Found,
-    change: Change,
-    before: Finding | None,
-    suspects: tuple[Suspect, ...],
-    kind: Kind = "step",
-) -> Finding:
+def _new(found: _Found, change: Change, kind: Kind, known: Iterable[Finding]) -> Finding:
+    """A finding that is found for the first time."""
     judged = found.judged
-    at, newest = judged.points[change.index], max(judged.points, key=lambda point: point.time)
-    undone = change.verdict == "worse" and change.undone_at is not None
-    known = before or Finding(
-        id=finding_id(judged.key, change.verdict if kind == "step" else kind, at.record_id),
+    times = judged.points.times
+    record, newest = judged.points[change.index].record_id, judged.points[times.index(max(times))]
+    taken = {one.id for one in known}
+    # One that has moved away since may have begun at the same record.
+    while (ident := finding_id(judged.key, change.verdict if kind == "step" else kind, record)) in taken:
+        record += "+"
+    return Finding(
+        id=ident,
         kind=kind,
         **judged.key.parts,
         verdict=change.verdict,
@@ -211,6 +227,13 @@ def _finding(
         found_in="" if found.is_past else newest.session_id,
         found_after=len(judged.points) - change.index,
     )
+
+
+def _finding(found: _Found, change: Change, known: Finding, suspects: tuple[Suspect, ...]) -> Finding:
+    """A finding as it is now."""
+    judged = found.judged
+    at = judged.points[change.index]
+    undone = change.verdict == "worse" and change.undone_at is not None
     return replace(
         known,
         epoch=judged.epoch,
@@ -250,61 +273,14 @@ class _Suspects:
         return tuple(found)
 
 
-def group(findings: Iterable[Finding], places: Mapping[str, int]) -> Iterator[Finding]:
-    """The findings with their incidents; one that has an incident keeps it, the others join or begin one."""
-    shared: dict[str, Bracket] = {}
-    waiting: list[tuple[Bracket, Finding]] = []
-    for finding in findings:
-        bracket = _bracket(finding, places)
-        if not finding.incident:
-            waiting.append((bracket, finding))
-            continue
-        known = shared.get(finding.incident, bracket)
-        # Members that were moved apart since: the incident is where the most recent one lies.
-        shared[finding.incident] = _shared(known, bracket) or bracket
-        yield finding
-    # The narrowest first: a case that runs once a week must not tie together what happened on different days.
-    for bracket, finding in sorted(waiting, key=lambda one: (_width(one[0]), one[0][1], one[1].id)):
-        incident = _joined(shared, bracket) or _new_incident(finding)
-        shared[incident] = _shared(shared.get(incident, bracket), bracket) or bracket
-        yield replace(finding, incident=incident)
-
-
-def _bracket(finding: Finding, places: Mapping[str, int]) -> Bracket:
-    good, bad = finding.last_good, finding.first_bad
-    if good.revision in places and bad.revision in places and good.revision != bad.revision:
-        return (0, places[good.revision]), (0, places[bad.revision])
-    return _in_time(good), _in_time(bad)
-
-
-def _in_time(place: Place) -> Moment:
-    return 1, place.time
-
-
-def _width(bracket: Bracket) -> int:
-    (kind, begin), (_, end) = bracket
-    return int(end) - int(begin) if kind == 0 else 0
-
-
-def _shared(one: Bracket, other: Bracket) -> Bracket | None:
-    """The stretch that two brackets share: after the later of the last good points, up to the earlier first bad."""
-    if one[0][0] != other[0][0]:
-        return None
-    begin, end = max(one[0], other[0]), min(one[1], other[1])
-    return (begin, end) if begin < end else None
-
-
-def _joined(shared: dict[str, Bracket], bracket: Bracket) -> str | None:
-    return next((name for name, known in shared.items() if _shared(known, bracket)), None)
-
-
-def _new_incident(finding: Finding) -> str:
-    return f"i{hashlib.sha256(finding.id.encode()).hexdigest()[:8]}"
-
-
 def match(known: Sequence[Finding], judged: Judged, changes: Sequence[Change]) -> dict[int, Finding]:
-    """The known finding that each change is, by the change's index; the nearest ones find each other first."""
-    positions = {point.record_id: position for position, point in enumerate(judged.points)}
+    """The known finding that each change is, by the change's index; the nearest ones find each other first.
+
+    A change may have moved a little; one that runs have confirmed may lie anywhere in the bracket they were made for.
+    """
+    if not known or not changes:
+        return {}
+    times = judged.points.times
     pairs = sorted(
         (
             (
@@ -318,9 +294,16 @@ def match(known: Sequence[Finding], judged: Judged, changes: Sequence[Change]) -
             for finding in known
             if finding.kind == "step"
             and finding.epoch == judged.epoch
-            and (position := _position(finding, positions, judged)) is not None
+            and (position := _position(finding, judged)) is not None
             for change in changes
-            if change.verdict == finding.verdict and abs(change.index - position) <= FARTHEST
+            if change.verdict == finding.verdict
+            and (
+                abs(change.index - position) <= FARTHEST
+                or (
+                    finding.stage in _FOLLOWED
+                    and finding.last_good.time < times[change.index] <= finding.first_bad.time
+                )
+            )
         ),
         key=lambda pair: pair[:-1],
     )
@@ -333,11 +316,12 @@ def match(known: Sequence[Finding], judged: Judged, changes: Sequence[Change]) -
     return matched
 
 
-def _position(finding: Finding, positions: dict[str, int], judged: Judged) -> int | None:
+def _position(finding: Finding, judged: Judged) -> int | None:
     """Where the finding lies among the points now; by its time if its record is gone."""
-    if finding.at_record in positions:
-        return positions[finding.at_record]
-    times = [point.time for point in judged.points]
+    position = judged.points.position(finding.at_record)
+    if position is not None:
+        return position
+    times = judged.points.times
     is_ordered = all(a <= b for a, b in itertools.pairwise(times))
     if not is_ordered or not times or finding.at_time < times[0]:
         return None

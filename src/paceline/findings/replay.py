@@ -1,18 +1,21 @@
 """What the detector would have said night by night, held against what people said about it."""
 
+import itertools
 import statistics
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from paceline.finding import Finding, SeriesKey
 from paceline.findings.detection import FARTHEST
 from paceline.findings.order import Order
-from paceline.findings.segments import SMALLEST_EFFECT, Change, Judged, column_key, describe
+from paceline.findings.segments import SMALLEST_EFFECT, Judged, size_of
 from paceline.history import Store
-from paceline.history.series import Column
+from paceline.history.series import Series
 from paceline.history.store.names import matcher
-from paceline.judge import Detector, change_points
+from paceline.judge import Analysis, Detector
 from paceline.judge.discoveries import FLOOR
+from paceline.judge.screen import Screen, make_screen
 from paceline.model import Verdict
 
 REAL = frozenset({"acknowledged", "expected", "fixed"})
@@ -88,63 +91,74 @@ def replay(
     case, metric = matcher(cases or None).fullmatch, matcher(metrics or None).fullmatch
     tracks: list[_Track] = []
     nights: set[str] = set()
-    for column in store.iter_columns(cases=sorted({one.case for one in wanted})):
-        if column_key(column) in wanted and case(column.case_key) and metric(column.metric):
-            judged = _ordered(column, order)
+    for series in store.iter_columns(cases=sorted({one.case for one in wanted}), judged_only=True):
+        if series.key in wanted and case(series.case_key) and metric(series.metric):
+            judged = _ordered(series, order)
             tracks.append(_Track(judged=judged, alarms=tuple(_alarms(judged))))
-            nights.update(point.time for point in judged.points)
+            nights.update(judged.points.times)
     followed = {track.judged.key for track in tracks}
     return _scored(tracks, len(nights), [one for one in labelled if one.series in followed])
 
 
-def _ordered(column: Column, order: Order) -> Judged:
-    assert column.direction is not None
-    points = order.points(column)
+def _ordered(series: Series, order: Order) -> Judged:
+    assert series.direction is not None
     return Judged(
-        key=column_key(column), epoch=column.epoch, direction=column.direction, points=points, found=()
+        key=series.key,
+        epoch=series.epoch,
+        direction=series.direction,
+        points=order.points(series),
+        analysis=Analysis(changes=()),
     )
 
 
 def _alarms(judged: Judged) -> Iterator[Alarm]:
     """What would have been raised, one point after the other as they were measured."""
-    in_time = sorted(range(len(judged.points)), key=lambda i: judged.points[i].time)
-    grows = in_time == list(range(len(in_time)))
+    points, values, times = judged.points, judged.points.values, judged.points.times
     detector, raised = Detector(), list[Alarm]()
-    for count, newest in enumerate(in_time, start=1):
-        seen = range(count) if grows else sorted(in_time[:count])
-        if grows:
-            detector.append(judged.points[newest].value)
-            found = detector.change_points
-        else:
-            found = change_points([judged.points[i].value for i in seen])
-        if not any(one.p_value <= FLOOR and abs(one.effect) >= SMALLEST_EFFECT for one in found):
+    seen: list[int] = []  # the places of the points that were there by then, in their order
+    screen: Screen | None = None
+    for newest in sorted(range(len(points)), key=times.__getitem__):
+        at = bisect(seen, newest)
+        seen.insert(at, newest)
+        detector.insert(at, values[newest])
+        screen = screen.after(values[newest]) if screen and at == len(seen) - 1 else None
+        if screen:
             continue
-        then = replace(judged, points=[judged.points[i] for i in seen], found=found)
-        for change in describe(then):
-            if change and change.p_value <= FLOOR and not _is_raised(raised, then, change):
-                raised.append(_alarm(then, change, judged.points[newest].time))
+        found = detector.change_points
+        screen = make_screen([values[i] for i in seen], detector.analysis, sure=FLOOR)
+        edges = [0, *(one.index for one in found), len(seen)]
+        for number, one in enumerate(found):
+            if one.p_value > FLOOR or abs(one.effect) < SMALLEST_EFFECT:
+                continue
+            near = {
+                points[i].record_id for i in seen[max(one.index - FARTHEST, 0) : one.index + FARTHEST + 1]
+            }
+            # Levels take all points to tell, and most changes were raised on an earlier night.
+            if any((alarm.effect > 0) == (one.effect > 0) and alarm.at_record in near for alarm in raised):
+                continue
+            before, after = (
+                statistics.median(values[i] for i in seen[begin:end])
+                for begin, end in itertools.pairwise(edges[number : number + 3])
+            )
+            verdict, effect = size_of(one, before, after, judged.direction)
+            if not _is_raised(raised, verdict, near):
+                first = points[seen[one.index]]
+                raised.append(
+                    Alarm(
+                        series=judged.key,
+                        verdict=verdict,
+                        effect=effect,
+                        at_record=first.record_id,
+                        at_time=first.time,
+                        raised_at=times[newest],
+                        delay=len(seen) - one.index,
+                    )
+                )
     yield from raised
 
 
-def _is_raised(raised: Iterable[Alarm], then: Judged, change: Change) -> bool:
-    near = {
-        point.record_id
-        for point in then.points[max(change.index - FARTHEST, 0) : change.index + FARTHEST + 1]
-    }
-    return any(alarm.verdict == change.verdict and alarm.at_record in near for alarm in raised)
-
-
-def _alarm(then: Judged, change: Change, night: str) -> Alarm:
-    at = then.points[change.index]
-    return Alarm(
-        series=then.key,
-        verdict=change.verdict,
-        effect=change.effect,
-        at_record=at.record_id,
-        at_time=at.time,
-        raised_at=night,
-        delay=len(then.points) - change.index,
-    )
+def _is_raised(raised: Iterable[Alarm], verdict: Verdict, near: Container[str]) -> bool:
+    return any(alarm.verdict == verdict and alarm.at_record in near for alarm in raised)
 
 
 def _scored(tracks: Sequence[_Track], nights: int, labelled: Sequence[Finding]) -> Replay:

@@ -10,14 +10,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
 from paceline.finding import Finding, Place, SeriesKey
 from paceline.findings.order import Order, position_of, read_order
 from paceline.history import Store
-from paceline.history.series import Column, Point, Series
-from paceline.judge import ChangePoint, Drift, analyse, change_points, compare
+from paceline.history.series import Point, Points, Records, Series
+from paceline.judge import Analysis, ChangePoint, Drift, analyse, change_points, compare
+from paceline.judge.intervals import Integers
 from paceline.judge.requirements import Baseline
 from paceline.metrics import is_steady
 from paceline.model import Direction, Verdict
@@ -25,7 +27,9 @@ from paceline.model import Direction, Verdict
 SMALLEST_EFFECT = 0.005
 """A change of less than half a percent is real on a quiet machine, and nobody's night is worth it."""
 
-_TIME = Point._fields[2:].index("time")
+SMALLEST_DRIFT = 0.03
+"""A drift is told of once it has moved the level by as much as the margin of comparisons."""
+
 _COMPARED = 30
 """Points on each side of a change that tell how large it is: enough for a narrow interval, and recent."""
 _RECENT = 20
@@ -59,15 +63,28 @@ class Judged:
     key: SeriesKey
     epoch: int
     direction: Direction
-    points: Sequence[Point]
-    found: tuple[ChangePoint, ...]
-    drift: Drift | None = None
+    points: Points
+    analysis: Analysis
+    newest: str = ""
+    """The time of the newest record."""
+    revision: str | None = ""
+    """That of the last point, empty where no place of a revision is known; None where that of some is."""
+
+    @property
+    def found(self) -> tuple[ChangePoint, ...]:
+        return self.analysis.changes
+
+    @property
+    def drift(self) -> Drift | None:
+        return self.analysis.drift
 
 
-def series_key(series: Series) -> SeriesKey:
-    """What tells a series from the others."""
-    names = (series.case_key, series.variant or "", series.version, series.metric, series.unit or "")
-    return SeriesKey(*names, series.environment_class)
+class _Chosen(NamedTuple):
+    """Which points are judged, and in which order, None for all as they are; on which days; the last revision."""
+
+    places: list[int] | None
+    days: Integers | None
+    revision: str | None
 
 
 def place_of_point(point: Point) -> Place:
@@ -86,34 +103,38 @@ class Judge:
 
     def __init__(self, order: Order) -> None:
         self._order = order
-        self._last: tuple[object, dict[bool, tuple[list[int] | None, list[int] | None]]] = (None, {})
+        self._last: tuple[object, dict[bool, _Chosen]] = (None, {})
 
-    def judge(self, column: Column, *, keep_points: bool) -> Judged:
-        """Where the series changed, all that may be by chance included; its points only if there is a use for them."""
-        assert column.direction is not None, "only metrics with a direction are judged"
-        chosen, days = self._chosen(column.fields, is_steady(column.metric, column.unit or None))
-        values = column.values if chosen is None else [column.values[i] for i in chosen]
-        analysis = analyse(np.array(values), days)
-        points = column.points() if analysis.changes or analysis.drift or keep_points else []
+    def judge(self, series: Series, *, only_sure: bool = False) -> Judged:
+        """Where the series changed, all that may be by chance included, unless only what is sure is asked for."""
+        assert series.direction is not None, "only metrics with a direction are judged"
+        chosen, days, revision = self._chosen(series.records, is_steady(series.metric, series.unit))
+        values = series.values if chosen is None else series.values[chosen]
+        analysis = analyse(values, days, only_sure=only_sure)
         return Judged(
-            key=column_key(column),
-            epoch=column.epoch,
-            direction=column.direction,
-            points=points if chosen is None or not points else [points[i] for i in chosen],
-            found=analysis.changes,
-            drift=analysis.drift,
+            key=series.key,
+            epoch=series.epoch,
+            direction=series.direction,
+            points=Points(series, chosen),
+            analysis=analysis,
+            newest=series.records.times[-1],
+            revision=revision,
         )
 
-    def _chosen(
-        self, fields: Sequence[tuple[str, ...]], steady: bool
-    ) -> tuple[list[int] | None, list[int] | None]:
-        """Which points are judged, and in which order; and on which days. Most metrics of a case share it."""
-        if self._last[0] is not fields:
-            self._last = fields, {}
+    def _chosen(self, records: Records, steady: bool) -> _Chosen:
+        """Most metrics of a case share it."""
+        if self._last[0] is not records:
+            self._last = records, {}
         known = self._last[1]
         if steady not in known:
-            chosen = self._order.chosen(fields, steady)
-            known[steady] = chosen, days_of([fields[i][_TIME] for i in chosen or range(len(fields))])
+            chosen = self._order.chosen(records, steady)
+            times = records.times if chosen is None else [records.times[i] for i in chosen]
+            days = days_of(times)
+            known[steady] = _Chosen(
+                chosen,
+                None if days is None else np.array(days, dtype=np.intp),
+                self._order.last(records, chosen),
+            )
         return known[steady]
 
 
@@ -131,17 +152,11 @@ def _day(text: str) -> int:
         return 0
 
 
-def column_key(column: Column) -> SeriesKey:
-    """What tells a series from the others."""
-    names = (column.case_key, column.variant, column.version, column.metric, column.unit)
-    return SeriesKey(*names, column.environment_class)
-
-
 def describe(judged: Judged) -> list[Change | None]:
     """Each change that was found, in order; None for one that is too small to matter."""
     if not judged.found:
         return []
-    values = [point.value for point in judged.points]
+    values = judged.points.values
     edges = [0, *(one.index for one in judged.found), len(values)]
     levels = [statistics.median(values[a:b]) for a, b in itertools.pairwise(edges)]
     return [
@@ -153,15 +168,15 @@ def describe(judged: Judged) -> list[Change | None]:
 
 
 def describe_drift(judged: Judged) -> Change | None:
-    """The drift at the end of a series, as a change that is not over yet; None if there is none that matters."""
+    """The drift of a series, as a change that takes its time; None if there is none that matters."""
     drift = judged.drift
-    if drift is None or abs(drift.effect) < SMALLEST_EFFECT:
+    if drift is None or abs(drift.effect) < SMALLEST_DRIFT:
         return None
     is_worse = (drift.effect > 0) == (judged.direction == "lower")
     return Change(
         index=drift.begin,
         last_good=max(drift.begin - 1, 0),
-        first_bad=len(judged.points) - 1,
+        first_bad=drift.end,
         verdict="worse" if is_worse else "better",
         effect=drift.effect,
         low=None,
@@ -175,22 +190,27 @@ def _describe(
     judged: Judged, values: list[float], edges: list[int], levels: list[float], number: int
 ) -> Change:
     begin, index, end = edges[number : number + 3]
-    rises = levels[number + 1] > levels[number]
-    effect = math.copysign(judged.found[number].effect, 1 if rises else -1)
+    verdict, effect = size_of(judged.found[number], levels[number], levels[number + 1], judged.direction)
     before, after = values[max(begin, index - _COMPARED) : index], values[index : min(end, index + _COMPARED)]
     low, high = _interval(before, after, effect)
-    is_worse = rises == (judged.direction == "lower")
     return Change(
         index=index,
         last_good=judged.found[number].first - 1,
         first_bad=judged.found[number].last,
-        verdict="worse" if is_worse else "better",
+        verdict=verdict,
         effect=effect,
         low=low,
         high=high,
         p_value=judged.found[number].p_value,
         undone_at=_undone_at(edges, levels, number),
     )
+
+
+def size_of(found: ChangePoint, before: float, after: float, direction: Direction) -> tuple[Verdict, float]:
+    """Whether a change between these levels is for the worse, and its size, which has the sign that they show."""
+    rises = after > before
+    is_worse = rises == (direction == "lower")
+    return "worse" if is_worse else "better", math.copysign(found.effect, 1 if rises else -1)
 
 
 def _interval(before: list[float], after: list[float], effect: float) -> tuple[float, float]:
@@ -215,8 +235,8 @@ def read_baselines(store: Store, wanted: Mapping[str, Iterable[str]], *, but: st
     answers = open_regressions(store)
     found: dict[CaseKey, dict[str, Baseline]] = {}
     for key, metrics in wanted.items():
-        for series in store.iter_series(cases=[key], metrics=sorted(metrics), judged_only=True):
-            told = series_key(series)
+        for series in store.iter_columns(cases=[key], metrics=sorted(metrics), judged_only=True):
+            told = series.key
             # Asked for by the name in the suite, which may be an older one.
             case = (key, told.variant, told.version, told.environment_class)
             points = [point for point in order.points(series) if point.session != but]

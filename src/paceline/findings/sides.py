@@ -81,6 +81,10 @@ class Sides:
             "'paceline history list --sessions' shows those there are"
         )
 
+    def of_sessions(self, name: str, sessions: Iterable[SessionInfo]) -> Side:
+        """The side that these sessions of the history are."""
+        return self._renamed(self._of_sessions(name, name, sessions))
+
     def case_patterns(self, given: Iterable[str]) -> list[str]:
         """Names or globs of cases, with those that the history leads to from them."""
         if self._store is None:

@@ -6,14 +6,14 @@ from typing import Any
 
 from paceline.finding import Place
 from paceline.findings.commits import Repository
-from paceline.record.environment import MOMENTARY
+from paceline.record.environment import IN_PART, MOMENTARY
 
 Suspect = Mapping[str, Any]
 
 MOST_PACKAGES = 100
 # Facts of an environment that are compared by themselves, or are no facts.
 _APART = frozenset(
-    {"id", "class_id", "comparable", "packages", "git", "config_git", "variables", "captured_at"}
+    {"id", "class_id", "comparable", "packages", "git", "config_git", "variables", "captured_at", IN_PART}
 )
 # Most variables are other every night (job numbers, paths); these are known to change how fast programs run.
 _TELLING = re.compile(
@@ -41,20 +41,26 @@ def commit_suspects(repository: Repository | None, good: Place, bad: Place) -> I
 def environment_suspects(
     before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
 ) -> Iterator[Suspect]:
-    """What differs between two environments: packages, then facts such as kernel, Python or processor."""
+    """What differs between two environments: packages, then facts such as kernel, Python or processor.
+
+    Of one that another tool described in part, what it does not name is unknown, not absent.
+    """
     if before is None or after is None:
         return
-    changes = list(_differences(before.get("packages", {}), after.get("packages", {})))
+    in_both = bool(before.get(IN_PART) or after.get(IN_PART))
+    changes = list(_differences(before.get("packages", {}), after.get("packages", {}), in_both=in_both))
     for name, old, new in changes[:MOST_PACKAGES]:
         yield {"kind": "package", "name": name, "before": old, "after": new}
     if len(changes) > MOST_PACKAGES:
         yield {"kind": "packages", "count": len(changes) - MOST_PACKAGES}
-    for name, old, new in _differences(_facts(before), _facts(after)):
+    for name, old, new in _differences(_facts(before), _facts(after), in_both=in_both):
         yield {"kind": "environment", "name": name, "before": old, "after": new}
 
 
-def _differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    for name in sorted({*before, *after}):
+def _differences(
+    before: Mapping[str, Any], after: Mapping[str, Any], *, in_both: bool
+) -> Iterator[tuple[str, Any, Any]]:
+    for name in sorted(before.keys() & after.keys() if in_both else before.keys() | after.keys()):
         if before.get(name) != after.get(name):
             yield name, before.get(name), after.get(name)
 

@@ -1,20 +1,27 @@
 """A finding in the words in which people get it, with the values around it for those who draw them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
-from paceline.finding import Finding, Place
+from paceline.finding import Finding, Place, SeriesKey
 from paceline.findings.belief import find_questions
 from paceline.findings.branches import branch_findings
-from paceline.findings.order import Order, read_order
-from paceline.findings.segments import series_key
+from paceline.findings.order import Order, position_of, read_order
+from paceline.findings.ranking import days_between
 from paceline.history import Store
 from paceline.history.findings import read_culprits
+from paceline.history.naming import Named, read_series_names
+from paceline.history.series import Points
 from paceline.history.store.names import read_names
-from paceline.numbers import chance, count, interval
+from paceline.numbers import chance, change, count, interval
 
 MOST_SUSPECTS = 3
+ENDED_DAYS = 60
+"""A series without results for so long, while others got some, gets none any more: its machine or variant is gone."""
 _SHORT = 10
 _DRAWN = 30
 """Values on each side of a change that a report carries."""
@@ -31,13 +38,31 @@ def tell(store: Store, findings: Iterable[Finding]) -> list[Finding]:
     known = list(findings)
     with store.database.reading():
         found = read_culprits(store.database)
+        names = read_series_names(store.database, {one.case for one in known}) if known else {}
+        rows = store.database.rows("SELECT ident, commit_time, started_at FROM session")
+    commit_times = {memoryview(ident).hex(): time for ident, time, _ in rows}
+    newest = max((started for _, _, started in rows), default="")
     questions = find_questions(store, known, suspect_text)
-    return [_told(one, found.get(one.incident), questions.get(one.id, "")) for one in known]
+    return [
+        replace(
+            _told(one, found.get(one.incident), questions.get(one.id, "")),
+            last_good=_dated(one.last_good, commit_times),
+            first_bad=_dated(one.first_bad, commit_times),
+            series_name=named.name,
+            ended=named.newest if days_between(named.newest, newest) > ENDED_DAYS else "",
+        )
+        for one in known
+        for named in (names.get((*one.series[:3], one.environment_class), Named("", "")),)
+    ]
+
+
+def _dated(place: Place, commit_times: Mapping[str, str]) -> Place:
+    return replace(place, committed=commit_times.get(place.session_id, ""))
 
 
 def _told(one: Finding, shared: Mapping[str, Any] | None, question: str) -> Finding:
     culprit = one.culprit
-    if culprit is None and shared and one.stage in ("suspected", "confirmed"):
+    if culprit is None and shared and one.stage in ("suspected", "confirmed", "undecided"):
         is_suspect = shared.get("revision") in {suspect.get("revision") for suspect in one.suspects}
         culprit = shared if shared.get("revision") and is_suspect else None
     told = replace(
@@ -50,17 +75,45 @@ def _told(one: Finding, shared: Mapping[str, Any] | None, question: str) -> Find
     return replace(told, message=message(told))
 
 
-def read_curve(store: Store, one: Finding, order: Order, *, window: int) -> Finding:
-    """The finding with as many values before and after its change as `window` says, if there are so many."""
-    for series in store.iter_series(cases=[one.case], metrics=[one.metric], judged_only=True):
-        if series_key(series) == one.series:
+def read_curves(store: Store, findings: Sequence[Finding], order: Order, *, window: int) -> list[Finding]:
+    """The findings with as many values before and after their changes as `window` says, if there are so many.
+
+    Each case is read once, however many findings it has.
+    """
+    by_series: defaultdict[SeriesKey, list[int]] = defaultdict(list)
+    for place, one in enumerate(findings):
+        by_series[one.series].append(place)
+    drawn = list(findings)
+    cases = sorted({one.case for one in findings})
+    for series in store.iter_columns(cases=cases, judged_only=True) if findings else ():
+        if places := by_series.get(series.key):
             points = order.points(series)
-            at = next((i for i, point in enumerate(points) if point.record_id == one.at_record), None)
-            middle = len(points) if at is None else at
-            first = max(0, middle - window)
-            values = tuple(point.value for point in points[first : middle + window])
-            return replace(one, values=values, index=None if at is None else at - first)
-    return one
+            for place in places:
+                values, at = _around(points, findings[place], window)
+                drawn[place] = replace(findings[place], values=values, index=at)
+    return drawn
+
+
+def _around(points: Points, one: Finding, window: int) -> tuple[tuple[float, ...], int | None]:
+    """The values around a change, and which of them is the first after it; of a drift all of it, from its begin."""
+    values = points.values
+    at = points.position(one.at_record) if one.at_record else None
+    if one.kind == "drift":
+        ends = [position_of(points, place) for place in (one.last_good, one.first_bad)]
+        if ends[0] is not None and ends[1] is not None and ends[0] < ends[1]:
+            first, last = max(0, ends[0] - window // 4), ends[1] + window // 4
+            return _thinned(values[first:last], ends[0] - first, 2 * window)
+    first = max(0, (len(values) if at is None else at) - window)
+    return tuple(values[first : first + 2 * window if at is None else at + window]), (
+        None if at is None else at - first
+    )
+
+
+def _thinned(values: Sequence[float], at: int, most: int) -> tuple[tuple[float, ...], int]:
+    """At most so many values, each the median of those it stands for, and where one of them is then."""
+    step = math.ceil(len(values) / most)
+    parts = [values[begin : begin + step] for begin in range(0, len(values), step)]
+    return tuple(median(part) for part in parts), min(at // step, len(parts) - 1)
 
 
 def message(one: Finding) -> str:
@@ -68,17 +121,32 @@ def message(one: Finding) -> str:
     if one.kind == "stopped":
         sessions = count(one.found_after, "session")
         since = f"no results since {place_text(one.last_good)} on {one.last_good.time[:10]}"
-        return f"{since}, while its suite went on for {sessions} [{one.id}]"
+        others = f"the suite went on for {sessions}" if not one.metric else f"the case went on for {sessions}"
+        where = f" on machines of class {one.environment_class[:_SHORT]}" if one.environment_class else ""
+        return f"{since}{where}, while {others} [{one.id}]"
     size = interval(one.effect, one.low, one.high)
     between = f"between {place_text(one.last_good)} and {place_text(one.first_bad)}"
-    text = f"{size} {between}" if one.kind != "drift" else f"{size}, little by little, {between}"
+    text = (
+        f"{size} {between}"
+        if one.kind != "drift"
+        else f"{size}, little by little{_slope_text(one)}, {between}"
+    )
     if one.culprit:
         text = f"{size}: {culprit_text(one.culprit)}; {between}"
     elif one.stage == "not_reproduced":
         text = f"{text}; did not reproduce"
-    elif one.suspects:
-        text = f"{text}; suspects: {suspects_text(one.suspects)}"
+    else:
+        text += f"; cause not decided after {one.runs:,} runs" if one.stage == "undecided" else ""
+        text += f"; suspects: {suspects_text(one.suspects)}" if one.suspects else ""
     return f"{one.question} {text} [{one.id}]".lstrip()
+
+
+def _slope_text(one: Finding) -> str:
+    """How fast a drift is; nothing where the times of its ends are not known."""
+    weeks = days_between(one.last_good.time, one.first_bad.time) / 7
+    if weeks <= 0 or one.effect is None or one.effect <= -1:
+        return ""
+    return f" (about {change(math.expm1(math.log1p(one.effect) / weeks))} a week)"
 
 
 def place_text(place: Place) -> str:
@@ -150,9 +218,18 @@ def session_findings(store: Store, session_id: str) -> tuple[Finding, ...]:
         and _is_told(one, session_id)
     ]
     news.sort(key=lambda one: -abs(one.effect or 0.0))
-    told = tell(store, news)
-    drawn = (read_curve(store, one, order, window=_DRAWN) for one in told[:_MOST_CURVES])
-    return (*drawn, *told[_MOST_CURVES:])
+    told = tell(store, _stopped_once(news))
+    return (*read_curves(store, told[:_MOST_CURVES], order, window=_DRAWN), *told[_MOST_CURVES:])
+
+
+def _stopped_once(news: Sequence[Finding]) -> Iterator[Finding]:
+    """Of what stopped together, such as all cases of a machine, one; `regressions` lists them all."""
+    seen: set[str] = set()
+    for one in news:
+        if one.kind != "stopped" or one.incident not in seen:
+            yield one
+        if one.kind == "stopped":
+            seen.add(one.incident)
 
 
 def _is_told(one: Finding, session_id: str) -> bool:

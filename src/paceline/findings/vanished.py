@@ -13,7 +13,7 @@ MEASURED = frozenset({Status.PASSED, Status.REQUIREMENT_FAILED})
 _FAILS = frozenset(Status) - {Status.PASSED, Status.SKIPPED, Status.INTERRUPTED}
 CaseKey = tuple[str, str, str]
 """Key, variant and version of a case."""
-OTHER_MACHINES = "ran on machines of another class; --anyway compares them"
+OTHER_MACHINES = "ran on machines of another class; --force compares them"
 Lack = Literal["new", "gone", "failing", "left_out", "other"]
 
 

@@ -4,11 +4,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from paceline.errors import HistoryError
-from paceline.history.session_info import Added, SessionInfo
+from paceline.history.session_info import Added, Epoch, SessionInfo
 from paceline.history.urls import find_url
 
 if TYPE_CHECKING:
-    from paceline.history.series import Epoch, Point, Series
+    from paceline.history.series import Point, Series
     from paceline.history.store.store import Store, open_store
 
 __all__ = [
@@ -23,9 +23,9 @@ __all__ = [
     "open_store",
 ]
 
-# SQLAlchemy costs a quarter of a second: it is imported by whoever opens a database, not by who asks for its name.
+# Imported by who opens a database or reads a series, which takes numpy; not by who asks for a name.
 _LATER = {
-    **dict.fromkeys(("Epoch", "Point", "Series"), "paceline.history.series"),
+    **dict.fromkeys(("Point", "Series"), "paceline.history.series"),
     **dict.fromkeys(("Store", "open_store"), "paceline.history.store.store"),
 }
 

@@ -3,14 +3,14 @@
 import csv
 import io
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 from paceline.errors import HistoryError, needs_extra
 from paceline.history.store.database import Database, Row, chunks
 from paceline.history.store.names import matcher, read_names
-from paceline.history.store.views import SAMPLES
+from paceline.history.store.views import export_select, measured
 from paceline.record import below
 from paceline.record.codec import dump_plain
 from paceline.record.files import plain_cells, write_atomic
@@ -18,40 +18,14 @@ from paceline.record.files import plain_cells, write_atomic
 Format = Literal["csv", "json", "parquet"]
 FORMATS: tuple[Format, ...] = ("csv", "json", "parquet")
 
-# Name → whether it is a number, text or a count.
-COLUMNS: Mapping[str, str] = {
-    "case": "text",
-    "variant": "text",
-    "version": "text",
-    "metric": "text",
-    "unit": "text",
-    "direction": "text",
-    "value": "number",
-    "text": "text",
-    "sample": "count",
-    "status": "text",
-    "attempt": "count",
-    "started_at": "text",
-    "revision": "text",
-    "session": "text",
-    "session_id": "text",
-    "environment": "text",
-    "environment_class": "text",
-    "record": "text",
-}
+_NUMBERS = {"value": "number", **dict.fromkeys(("sample_count", "sample", "attempt", "epoch"), "count")}
 _ROWS_AT_ONCE = 20_000
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
-_SELECT = """
-SELECT c.key, c.variant, c.version, d.name, d.unit, d.direction, m.value, m.text, m.{number}, r.status, r.attempt,
-  r.started_at, coalesce(r.revision, s.revision), s.name, s.ident, e.ident, e.class_id, r.ident
-FROM {table} m
-JOIN series d ON d.id = m.series_id
-JOIN record r ON r.id = m.record_id
-JOIN session s ON s.id = r.session_id
-JOIN environment e ON e.id = r.environment_id
-JOIN "case" c ON c.id = r.case_id
-WHERE r.started_at >= ?"""
+
+def columns_of(*, samples: bool) -> list[str]:
+    """The columns of an export: those of the view `measurement`; of samples, the place of each among the others."""
+    return ["sample" if samples and name == "sample_count" else name for name in measured("sqlite")]
 
 
 def export_rows(
@@ -62,25 +36,17 @@ def export_rows(
     since: str = "",
     samples: bool = False,
 ) -> Iterator[Row]:
-    """The rows in the order of `COLUMNS`; `sample` is the number of samples, or the place of this one."""
-    # Not the view of that name: a file that somebody else made may call anything so.
-    table, number = (f"({SAMPLES})", "position") if samples else ("metric", "sample_count")
+    """Case by case the rows of each series, in the order in which its points are judged."""
     case_matches, metric_matches = matcher(cases).fullmatch, matcher(metrics).fullmatch
+    select = export_select(database.dialect, samples=samples)
+    at = list(measured(database.dialect)).index("metric")
     with database.reading():
         names = read_names(database)
         exact = {one for text in cases or () for one in names.patterns(text)}
-        for row in database.stream(_SELECT.format(table=table, number=number), (since,)):
-            case = names.current(row[0])
-            if (case in exact or case_matches(case)) and metric_matches(row[3]):
-                *middle, session, environment, class_id, record = row[1:]
-                yield (
-                    case,
-                    *middle,
-                    memoryview(session).hex(),
-                    environment,
-                    class_id,
-                    memoryview(record).hex(),
-                )
+        keys = [key for (key,) in database.rows('SELECT DISTINCT current_key FROM "case"')]
+        for key in sorted(key for key in keys if key in exact or case_matches(key)):
+            # Without the place in the series, by which they are sorted.
+            yield from (row[:-1] for row in database.rows(select, (key, since)) if metric_matches(row[at]))
 
 
 def format_of(path: Path, asked: str | None) -> Format:
@@ -94,25 +60,24 @@ def format_of(path: Path, asked: str | None) -> Format:
     return found
 
 
-def write_export(rows: Iterable[Row], path: Path, format_: Format) -> int:
+def write_export(rows: Iterable[Row], columns: Sequence[str], path: Path, format_: Format) -> int:
     """Write a file, whole or not at all; how many rows it has."""
     counted = _Counted(rows)
     try:
         if format_ == "parquet":
-            _write_parquet(counted, path)
+            _write_parquet(counted, columns, path)
         else:
-            write_atomic(path, text_of(counted, format_))
+            write_atomic(path, text_of(counted, columns, format_))
     except OSError as error:
         raise HistoryError(f"cannot write {path}: {error.strerror or error}") from error
     return counted.count
 
 
-def text_of(rows: Iterable[Row], format_: Format) -> Iterator[bytes]:
+def text_of(rows: Iterable[Row], columns: Sequence[str], format_: Format) -> Iterator[bytes]:
     """The text of a CSV or JSON file, in parts."""
-    writers: Mapping[str, Callable[[Iterable[Row]], Iterator[bytes]]] = {"csv": _csv, "json": _json}
-    if format_ not in writers:
+    if format_ == "parquet":
         raise HistoryError(f"{format_} is no text: give the name of a file")
-    return writers[format_](rows)
+    return (_csv if format_ == "csv" else _json)(rows, columns)
 
 
 class _Counted:
@@ -128,10 +93,10 @@ class _Counted:
             yield row
 
 
-def _csv(rows: Iterable[Row]) -> Iterator[bytes]:
+def _csv(rows: Iterable[Row], columns: Sequence[str]) -> Iterator[bytes]:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(COLUMNS)
+    writer.writerow(columns)
     for chunk in chunks(rows, _ROWS_AT_ONCE):
         writer.writerows(map(plain_cells, chunk))
         yield buffer.getvalue().encode()
@@ -140,18 +105,18 @@ def _csv(rows: Iterable[Row]) -> Iterator[bytes]:
     yield buffer.getvalue().encode()
 
 
-def _json(rows: Iterable[Row]) -> Iterator[bytes]:
+def _json(rows: Iterable[Row], columns: Sequence[str]) -> Iterator[bytes]:
     """A list of objects, one to a line."""
     yield b"["
     separator = b"\n"
     for chunk in chunks(rows, _ROWS_AT_ONCE):
-        lines = [dump_plain(dict(zip(COLUMNS, row, strict=True))) for row in chunk]
+        lines = [dump_plain(dict(zip(columns, row, strict=True))) for row in chunk]
         yield separator + b",\n".join(lines)
         separator = b",\n"
     yield b"\n]\n"
 
 
-def _write_parquet(rows: Iterable[Row], path: Path) -> None:
+def _write_parquet(rows: Iterable[Row], columns: Sequence[str], path: Path) -> None:
     with needs_extra("curate", "exporting Parquet"):
         import pyarrow
         import pyarrow.parquet
@@ -159,20 +124,20 @@ def _write_parquet(rows: Iterable[Row], path: Path) -> None:
     below.remove(path.parent, part)
     try:
         with os.fdopen(below.open_below(path.parent, part, _NEW), "wb") as file:
-            _fill_parquet(pyarrow, rows, file)
+            _fill_parquet(pyarrow, rows, columns, file)
         path.with_name(part).replace(path)
     finally:
         below.remove(path.parent, part)
 
 
-def _fill_parquet(pyarrow: Any, rows: Iterable[Row], file: BinaryIO) -> None:
+def _fill_parquet(pyarrow: Any, rows: Iterable[Row], columns: Sequence[str], file: BinaryIO) -> None:
     kinds = {"text": pyarrow.string(), "number": pyarrow.float64(), "count": pyarrow.int32()}
-    schema = pyarrow.schema([(name, kinds[kind]) for name, kind in COLUMNS.items()])
-    repetitive = [name for name, kind in COLUMNS.items() if kind == "text" and name != "record"]
+    schema = pyarrow.schema([(name, kinds[_NUMBERS.get(name, "text")]) for name in columns])
+    repetitive = [name for name in columns if name not in (*_NUMBERS, "record")]
     with pyarrow.parquet.ParquetWriter(file, schema, compression="zstd", use_dictionary=repetitive) as writer:
         for chunk in chunks(rows, _ROWS_AT_ONCE):
-            columns = [
+            arrays = [
                 pyarrow.array(column, type=field.type)
                 for column, field in zip(zip(*chunk, strict=True), schema, strict=True)
             ]
-            writer.write_table(pyarrow.Table.from_arrays(columns, schema=schema))
+            writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))

@@ -1,7 +1,9 @@
 """A session's files, which are the truth, as what the history takes."""
 
+import os
 import re
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +13,7 @@ from paceline.history.store.entries import utc
 from paceline.model import Record
 from paceline.record import below, codec, layout
 from paceline.record.directory import SessionDir, sessions
-from paceline.record.environment import without_others
+from paceline.record.environment import Environment, without_others
 from paceline.record.events import first_start
 from paceline.record.packages import PACKAGES
 from paceline.record.repository import git_of_suite
@@ -70,6 +72,28 @@ def _session_info(path: Path, environment: Mapping[str, Any], place: str) -> Ses
         directory=place or str(path.absolute()),
         ci_run_url=ci_run_url(_section(environment, "variables")),
         meta={name: environment[name] for name in _KEPT_FACTS if name in environment} | read_selection(path),
+    )
+
+
+def session_here(
+    environment: Environment, *, prefix: str, kind: str, directory: Path, ident: str = ""
+) -> SessionInfo:
+    """A session that begins now and has no files: of pytest, or of what is timed by itself."""
+    now = datetime.now(UTC)
+    name, started_at = f"{prefix}-{now:%Y%m%d-%H%M%S}", now.isoformat(timespec="milliseconds")
+    started_at = started_at.replace("+00:00", "Z")
+    git = environment.data.get("git", {})
+    return SessionInfo(
+        id=ident or session_id(name, started_at),
+        name=name,
+        kind=kind,
+        started_at=started_at,
+        revision=environment.revision,
+        branch=git.get("branch", ""),
+        commit_time=utc(git.get("commit_time", "")),
+        merge_base=git.get("merge_base", ""),
+        directory=str(directory),
+        ci_run_url=ci_run_url(os.environ),
     )
 
 

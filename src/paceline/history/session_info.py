@@ -1,10 +1,12 @@
 """What the history keeps of a session besides its records, and how much of it was new."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid5
+
+from paceline.model import Record
 
 NAMESPACE = UUID("6f1c7f0e-6b0f-5c4e-9d53-3a1f0c9a7d11")
 """All ids of the history are made in it from what they stand for, so that the same thing has one id everywhere."""
@@ -30,6 +32,20 @@ class SessionInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """The records of one session; those made elsewhere than in its environment name one of the others.
+
+    `notes` say what was left out of the file it came from, and other things that are no problem and worth a line.
+    """
+
+    session: SessionInfo
+    environment: Mapping[str, Any]
+    records: Iterable[Record]
+    others: Sequence[Mapping[str, Any]] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Added:
     """What a call of `Store.add` did: `known` records were there already, exactly as given."""
 
@@ -43,6 +59,15 @@ class Added:
             samples=self.samples + other.samples,
             known=self.known + other.known,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Epoch:
+    """A reset of a case: its numbers mean something else from then on."""
+
+    case_key: str
+    at: str
+    why: str
 
 
 def session_id(name: str, started_at: str) -> str:

@@ -11,6 +11,9 @@ from paceline.errors import HistoryError, MissingExtra
 from paceline.record.redact import mask_urls
 
 DEFAULT = "benchmark.db"
+HERE = f"./{DEFAULT}"
+RESULTS = Path("results")
+"""Where sessions are kept, unless a suite or a user says otherwise."""
 VARIABLE = "PACELINE_DB"
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
@@ -19,21 +22,38 @@ _POSTGRES = frozenset({"postgresql", "postgres", "postgresql+psycopg"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A database: a file of SQLite, or else a server's URL for SQLAlchemy."""
+    """A database: a file of SQLite, or else a server of PostgreSQL, whose URL libpq takes."""
 
     url: str
     path: Path | None = None
 
     def __str__(self) -> str:
-        return str(self.path) if self.path else mask_urls(self.url.replace("+psycopg", "", 1))
+        return str(self.path) if self.path else mask_urls(self.url)
 
 
 def find_url(
-    explicit: str | None, config_url: str | None = None, environ: Mapping[str, str] | None = None
+    explicit: str | None,
+    config_url: str | None = None,
+    environ: Mapping[str, str] | None = None,
+    *,
+    results: Path = RESULTS,
 ) -> str:
-    """The database to use: the one asked for, that of the environment, of the configuration, or the default."""
+    """The database to use: the one asked for, that of the environment, of the configuration, or beside the results.
+
+    One of before, when it was made in the current directory, goes on there.
+    """
     environ = os.environ if environ is None else environ
-    return explicit or environ.get(VARIABLE) or config_url or DEFAULT
+    asked = explicit or environ.get(VARIABLE) or config_url
+    return asked or (HERE if Path(HERE).is_file() else str(results / DEFAULT))
+
+
+def why_here(url: str, results: Path = RESULTS) -> str:
+    """A line about a database that stands in the current directory and that nobody asked for."""
+    usual = results / DEFAULT
+    if url != HERE or usual.absolute() == Path(HERE).absolute():
+        return ""
+    also = ", though there is one, too" if usual.is_file() else ""
+    return f"the history is {HERE}, not {usual}{also}: --db or {VARIABLE} names another"
 
 
 def parse_target(url: str | Path) -> Target:
@@ -48,7 +68,7 @@ def parse_target(url: str | Path) -> Target:
         rest = text[scheme.end() :].partition("?")[0]
         return _file(Path(rest if name == "file" else rest.removeprefix("/")))
     if name in _POSTGRES:
-        return Target(url=f"postgresql+psycopg://{text[scheme.end() :]}")
+        return Target(url=f"postgresql://{text[scheme.end() :]}")
     known = "a file, sqlite:///FILE or postgresql://USER@HOST/DATABASE"
     raise HistoryError(f"{mask_urls(text)!r} is no database that the history knows: give {known}")
 

@@ -35,10 +35,18 @@ class Bisection:
 
     `good` are values measured before the first of them (or on it, when it is known to be good), `bad` values of the
     last, measured in turns with them. Take `next()`, measure it, tell `observe()`, until `done`.
+
+    `known` are commits that did the same to something else: that it is one of them is as likely as that it is not.
     """
 
     def __init__(
-        self, count: int, *, good: Sequence[float], bad: Sequence[float], confidence: float = 0.95
+        self,
+        count: int,
+        *,
+        good: Sequence[float],
+        bad: Sequence[float],
+        confidence: float = 0.95,
+        known: Sequence[int] = (),
     ) -> None:
         if count < 1 or not len(good) or not len(bad):
             raise PacelineError("a bisection needs at least one commit, one good value and one bad value")
@@ -46,6 +54,9 @@ class Bisection:
         self.runs = 0
         self._wanted = confidence
         self._unbuildable: set[int] = set()
+        self._prior = np.ones(count)
+        others = count - len(known)
+        self._prior[list(known)] = max(others, 1) / max(len(known), 1)
         self._seen = _Seen(count, good, bad)
         for turn in range(max(len(good), len(bad))):
             ends = [(_GOOD_END, value) for value in good[turn : turn + 1]]
@@ -124,10 +135,10 @@ class Bisection:
         self._levels = levels[:, rows]
         evidence = differ[rows]
         highest = float(evidence.max())
-        some = highest + math.log(float(np.exp(evidence - highest).mean()))
+        some = highest + math.log(float(np.average(np.exp(evidence - highest), weights=self._prior)))
         odds = math.log(_UNREPRODUCIBLE / (1 - _UNREPRODUCIBLE)) + alike - some
         # Two values' worth of evidence is left out: the noise is none of those that are thought of here.
-        shares = np.exp((evidence - highest) * (1 - 2 / self._seen.values))
+        shares = self._prior * np.exp((evidence - highest) * (1 - 2 / self._seen.values))
         self._posterior: Floats = shares / shares.sum() / (1 + math.exp(min(odds, 700.0)))
 
 

@@ -7,12 +7,12 @@ it is lowered where few values of a lopsided noise make extremes likely, and whe
 import itertools
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from paceline.judge.brackets import brackets
 from paceline.judge.intervals import SHORTEST_SEGMENT, Floats
-from paceline.judge.level_shifts import LevelShifts, Line
+from paceline.judge.level_shifts import SHORTEST_DRIFT, LevelShifts, Line
 from paceline.judge.wandering import Wandering, mixed
 
 _SAME_CORRELATION = 0.03
@@ -23,7 +23,9 @@ _CHOSEN = 6.0  # Squared errors that a step at the best of many places explains 
 _EXCURSION = 2 * math.log(30)
 # A level that changes more often than this, and than once in so many points, does so by itself.
 _OFTEN, _APART = 4, 60
-_SHORTEST_DRIFT = 40
+_LIKE_A_LINE = 0.8
+_YOUNG = 15
+_ABRUPT = 6.0  # How much better than a drift a step must explain a series, in squared errors.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,7 @@ class Steps:
     scores: dict[int, float]
     shifts: LevelShifts
     drift: Line | None = None
+    is_slow: bool = True
     moves: Floats | None = None
     """How the level moves by itself besides, if it does so all the time."""
 
@@ -59,7 +62,7 @@ class Steps:
     def drift_score(self) -> float:
         """How sure the drift is."""
         assert self.drift is not None
-        return _slow_score(self.shifts, self.edges, self.shifts.explained_by_line(self.drift, self.edges))
+        return _slow_score(self.shifts, self.edges, self.drift.explained)
 
     def cost(self, threshold: float) -> float:
         """Twice the logarithm of how unlikely the series is, and for each step and the drift what it must be worth."""
@@ -68,21 +71,27 @@ class Steps:
         return fit + threshold**2 * (len(self.scores) + (self.drift is not None))
 
 
-def confirm(series: Floats, find: Callable[[Floats], list[int]], threshold: float) -> Steps:
-    """The steps among those that `find` proposes that reach the threshold; the series is in units of its noise."""
-    candidates = find(series)
+def confirm(
+    series: Floats, candidates: list[int], find: Callable[[Floats], list[int]], threshold: float
+) -> Steps:
+    """The steps among the candidates that reach the threshold; the series is in units of its noise.
+
+    `find` proposes others for the series less a drift.
+    """
     shifts = LevelShifts(series)
     if not candidates:
         return Steps(scores={}, shifts=shifts)
     steps = _steps_of(shifts, candidates, threshold)
-    if shifts.length >= _SHORTEST_DRIFT:
+    if shifts.length >= SHORTEST_DRIFT:
         edges = [0, *(steps.scores or candidates), shifts.length]
-        kept = _against_the_trend(shifts, edges)
-        starts = [kept] if shifts.looks_like_line(edges, kept) else []
-        if (steps.scores or starts) and shifts.still_drifts(edges):
-            starts.append(edges)
-        drifting = [_on_a_line(shifts, each, find, threshold) for each in starts]
-        steps = min([steps, *drifting], key=lambda each: each.cost(threshold)) if drifting else steps
+        drifting = [_on_a_line(shifts, line, find, threshold) for line in _lines(shifts, edges)]
+        if drifting:
+            slow = min(drifting, key=lambda each: each.cost(threshold))
+            better = steps.cost(threshold) - slow.cost(threshold)
+            age = shifts.length - max(steps.scores, default=0)
+            doubt = _ABRUPT * min(max(age / _YOUNG - 1, 0.0), 1.0) if not slow.scores else 0.0
+            if better > -doubt:
+                steps = replace(slow, is_slow=better > 0)
     steps = replace(steps, scores=_abrupt(steps, threshold))
     if len(steps.scores) <= max(_OFTEN, shifts.length / _APART):
         return steps
@@ -134,17 +143,30 @@ def _against_the_trend(shifts: LevelShifts, edges: list[int]) -> list[int]:
     ]
 
 
+def _lines(shifts: LevelShifts, edges: list[int]) -> Iterator[Line]:
+    """The drifts that are worth a try: one that explains nearly as much as the steps that go its way, and one that is
+    left beside them all."""
+    kept = _against_the_trend(shifts, edges)
+    line = shifts.line(kept)
+    if line.explained > _LIKE_A_LINE * (shifts.left(kept) - shifts.left(edges)):
+        yield line
+    variance, correlation = shifts.noise(edges)
+    line = shifts.line(edges)
+    # Of correlated values, each says less about the slope.
+    if line.explained * (1 - correlation) ** 2 > 9 * variance:
+        yield line
+
+
 def _on_a_line(
-    whole: LevelShifts, edges: list[int], find: Callable[[Floats], list[int]], threshold: float
+    whole: LevelShifts, line: Line, find: Callable[[Floats], list[int]], threshold: float
 ) -> Steps:
-    """The steps that are left beside the drift between these; it is fitted again once they are known."""
-    for _ in range(2):
-        line = whole.line(edges)
+    """The steps that are left beside a drift; it is fitted again once they are known."""
+    flat = whole.values - line.values
+    steps = _steps_of(LevelShifts(flat), find(flat), threshold, line)
+    if steps.scores:
+        line = whole.line(steps.edges)
         flat = whole.values - line.values
         steps = _steps_of(LevelShifts(flat), find(flat), threshold, line)
-        edges = steps.edges
-        if not steps.scores:
-            break
     return steps
 
 

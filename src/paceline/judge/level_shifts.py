@@ -9,6 +9,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -16,8 +17,10 @@ from paceline.judge.intervals import LONGEST_SERIES, SHORTEST_SEGMENT, Floats, c
 
 _HIGHEST_CORRELATION = 0.9
 _CAUTION = 0.3  # Added to the estimated correlation, in units of its standard error: being too sure is worse.
-_LIKE_A_LINE = 0.8
-_LATER = 12.0  # Squared errors that a drift must explain more if it begins later than the series.
+SHORTEST_DRIFT = 40
+_ENDED = 80  # Points of a drift that is over: a shorter one might be a step that few points tell from it.
+_PARTS = 12  # A drift is looked for from the beginning of each twelfth of a series to the end of each.
+_LATER = 3.0  # Squared errors that a drift must explain more if it begins later than the series, or ends before it.
 _NEAR = 20
 _TINY = 1e-12
 _ASCENDING = np.arange(LONGEST_SERIES, dtype=float)
@@ -27,11 +30,14 @@ _TRUSTED_ELSEWHERE = 10.0  # The noise of the whole series counts as much as thi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """A level that is flat up to `begin` and then rises by `slope` with every point."""
+    """A level that is flat up to `begin`, rises by `slope` with every point up to `end`, and is flat from there on."""
 
     begin: int
+    end: int
     slope: float
     values: Floats
+    explained: float
+    """The sum of squares that it explains within segments."""
 
 
 class LevelShifts:
@@ -44,9 +50,13 @@ class LevelShifts:
         self._sums: list[float] = cumulated(values).tolist()
         self._squares: list[float] = cumulated(values * values).tolist()
         self._products: list[float] = [0.0, *cumulated(values[1:] * values[:-1]).tolist()]
-        self._moments: list[float] = cumulated(values * _ASCENDING[: self.length]).tolist()
         self._correlation = -1.0
         self._innovation_sums = self._projected = values
+
+    @cached_property
+    def _moments(self) -> list[float]:
+        moments: list[float] = cumulated(self.values * _ASCENDING[: self.length]).tolist()
+        return moments
 
     def mean(self, begin: int, end: int) -> float:
         return (self._sums[end] - self._sums[begin]) / (end - begin)
@@ -135,23 +145,24 @@ class LevelShifts:
         return by_line - by_step, float(jump @ values) ** 2 / max(float(jump @ jump), _TINY)
 
     def line(self, edges: Sequence[int]) -> Line:
-        """The drift that all segments share, from where on it explains most."""
-        lines = []
-        for begin in range(0, self.length // 2 + 1, self.length // 4):
-            ramp = np.maximum(_ASCENDING[: self.length] - begin, 0.0)
-            within = ramp - _means(ramp, edges)
-            along, norm = float(within @ self.values), float(within @ within)
-            # Most drifts are as old as the series.
-            doubt = _LATER * self.noise(edges)[0] if begin else 0.0
-            lines.append(
-                (along**2 / norm - doubt, Line(begin=begin, slope=along / norm, values=along / norm * ramp))
-            )
-        return max(lines, key=lambda line: line[0])[1]
-
-    def explained_by_line(self, line: Line, edges: Sequence[int]) -> float:
-        """The sum of squares that a line explains within segments."""
-        within = line.values - _means(line.values, edges)
-        return float(within @ within)
+        """The drift that all segments share, from where on and up to where it explains most."""
+        drifts = _drifts(self.length)
+        # What is left of a ramp within segments is its norm less that of its means.
+        of_segments = np.diff(drifts.sums[:, edges], axis=1)
+        norm = drifts.norms - np.einsum("ij,ij,j->i", of_segments, of_segments, 1 / np.diff(edges))
+        norm = np.maximum(norm, _TINY)
+        along = drifts.ramps @ (self.values - self.levels(edges))
+        explained = along * along / norm
+        best = int((explained - drifts.doubts * self.noise(edges)[0]).argmax())
+        slope = float(along[best] / norm[best])
+        begin, end = drifts.bounds[best]
+        return Line(
+            begin=begin,
+            end=end,
+            slope=slope,
+            values=slope * drifts.ramps[best],
+            explained=float(explained[best]),
+        )
 
     def levels(self, edges: Sequence[int]) -> Floats:
         """The mean of its segment for each point."""
@@ -166,21 +177,9 @@ class LevelShifts:
         jump = self.mean(step, end) - self.mean(begin, step)
         return jump * jump * (step - begin) * (end - step) / (end - begin)
 
-    def still_drifts(self, edges: Sequence[int]) -> bool:
-        """Whether the segments share a drift of more than three standard errors."""
-        variance, correlation = self.noise(edges)
-        time = _time_within(edges)
-        # Of correlated values, each says less about the slope.
-        explained = float(time @ self.values) ** 2 / float(time @ time) * (1 - correlation) ** 2
-        return explained > 9 * variance
-
-    def looks_like_line(self, edges: Sequence[int], kept: Sequence[int]) -> bool:
-        """Whether a drift beside the steps kept explains nearly as much as all; of one step it explains 3/4."""
-        total, left = (
-            sum(self._scatter(*each)[0] for each in itertools.pairwise(of)) for of in (kept, edges)
-        )
-        time = _time_within(kept)
-        return float(time @ self.values) ** 2 / float(time @ time) > _LIKE_A_LINE * (total - left)
+    def left(self, edges: Sequence[int]) -> float:
+        """The sum of squares that is left when the mean of each segment is taken out."""
+        return sum(self._scatter(*each)[0] for each in itertools.pairwise(edges))
 
 
 class Rest:
@@ -203,11 +202,34 @@ class Rest:
         return max(1.0, (_TRUSTED_ELSEWHERE + near) / (_TRUSTED_ELSEWHERE + end - begin))
 
 
-def _time_within(edges: Sequence[int]) -> Floats:
-    """For each point how far from the middle of its segment it lies."""
-    middles = [(begin + end - 1) / 2 for begin, end in itertools.pairwise(edges)]
-    time: Floats = _ASCENDING[: edges[-1]] - np.repeat(middles, _sizes(edges))
-    return time
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Drifts:
+    """Where drifts of a series may begin and end: each as a ramp of slope 1, with its sums up to each point, and how
+    much more than others it must explain."""
+
+    bounds: list[tuple[int, int]]
+    ramps: Floats
+    sums: Floats
+    norms: Floats
+    doubts: Floats
+
+
+@lru_cache(maxsize=16)
+def _drifts(length: int) -> _Drifts:
+    places = sorted({length * part // _PARTS for part in range(_PARTS)} | {length - 1})
+    bounds = [
+        (begin, end)
+        for begin, end in itertools.combinations(places, 2)
+        if end - begin + 1 >= (SHORTEST_DRIFT if end == length - 1 else _ENDED)
+    ]
+    # Most drifts are as old as the series, and go on.
+    doubts = [_LATER * ((begin > 0) + (end < length - 1)) for begin, end in bounds]
+    begins, ends = np.array(bounds, dtype=float).T[:, :, None]
+    ramps = np.minimum(np.maximum(_ASCENDING[:length] - begins, 0.0), ends - begins)
+    sums = np.zeros((len(bounds), length + 1))
+    np.cumsum(ramps, axis=1, out=sums[:, 1:])
+    norms = np.einsum("ij,ij->i", ramps, ramps)
+    return _Drifts(bounds=bounds, ramps=ramps, sums=sums, norms=norms, doubts=np.array(doubts))
 
 
 def _means(values: Floats, edges: Sequence[int]) -> Floats:

@@ -17,7 +17,7 @@ from paceline.model import (
     Status,
     is_number,
 )
-from paceline.numbers import number, percent
+from paceline.numbers import number, percent, quantity
 
 _REASONS_SHOWN = 5
 _PHRASES = {"exact_value": "exactly", "min_value": "at least", "max_value": "at most"}
@@ -101,7 +101,7 @@ def _measured(record: Record) -> dict[str, Measurement]:
     return {
         "exit_code": Measurement(value=record.returncode),
         "returncode": Measurement(value=record.returncode),
-        "exec_time_s": Measurement(value=record.exec_time_s),
+        "exec_time_s": Measurement(value=record.exec_time_s, unit="s"),
         **record.metrics,
     }
 
@@ -123,7 +123,7 @@ def _check(requirement: Requirement, measurement: Measurement | None) -> Check:
         margin=None if wrong else _margin(requirement, actual, ok),
         ok=ok,
         severity=requirement.severity,
-        reason="" if ok else _reason(requirement, actual, wrong),
+        reason="" if ok else _reason(requirement, actual, wrong, measurement.unit if measurement else None),
     )
 
 
@@ -174,7 +174,9 @@ def _loss(
         return -math.inf, f"{name} has {_too_few(baseline or NO_BASELINE)}"
     change = (_float(value) - baseline.level) / (abs(baseline.level) or 1.0)
     word = "lower" if change < 0 else "higher"
-    told = f"{name} is {_shown(value)}, {percent(abs(change))} {word} than its level {_shown(baseline.level)}"
+    unit = measurement.unit
+    shown, level = _shown(value, name, unit), _shown(baseline.level, name, unit)
+    told = f"{name} is {shown}, {percent(abs(change))} {word} than its level {level}"
     return (change if measurement.direction == "lower" else -change), told
 
 
@@ -257,8 +259,10 @@ def _past(kind: CheckKind, actual: float, bound: float) -> float:
     return difference if kind == "min_value" else -difference
 
 
-def _reason(requirement: Requirement, actual: Scalar, wrong: str | None) -> str:
-    shown, bound = _shown(actual), _shown(requirement.bound)
+def _reason(requirement: Requirement, actual: Scalar, wrong: str | None, unit: str | None) -> str:
+    if _are_close(actual, requirement.bound):
+        unit = None  # all digits count
+    shown, bound = (_shown(value, requirement.metric, unit) for value in (actual, requirement.bound))
     if shown == bound:
         # Too close for the short form to show the difference.
         shown, bound = repr(actual), repr(requirement.bound)
@@ -294,9 +298,14 @@ def _kind(value: Scalar) -> str:
     return "a flag" if isinstance(value, bool) else "text" if isinstance(value, str) else "a number"
 
 
-def _shown(value: Scalar) -> str:
+def _are_close(one: Scalar, other: Scalar) -> bool:
+    return is_number(one) and is_number(other) and math.isclose(_float(one), _float(other), rel_tol=0.01)
+
+
+def _shown(value: Scalar, metric: str = "", unit: str | None = None) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, str):
         return repr(value if len(value) <= 80 else f"{value[:79]}…")
-    return number(value, 6)
+    # A metric such as words_per_s says its unit itself.
+    return quantity(value, unit) if unit and "_per_" not in metric else number(value, 6)

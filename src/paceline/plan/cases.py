@@ -9,16 +9,17 @@ from importlib.util import find_spec
 from typing import Any, get_args
 
 from paceline.config.nodes import Location
-from paceline.config.schema import DataSetup, Entry
+from paceline.config.schema import DataSetup, Entry, MetricMeaning
 from paceline.config.templates import Unset
 from paceline.errors import MissingExtra, Problem
 from paceline.metrics import AUTOMATIC
-from paceline.model import Case, CaseKind, CheckKind, Limits, Requirement, Resources, Source
-from paceline.plan.commands import RESULTS_PATH, Command, Filling, Scripts
+from paceline.model import Case, CaseKind, CheckKind, Limits, Metric, Requirement, Resources, Source
+from paceline.plan.commands import DEFAULT_RESULTS_PATH, RESULTS_PATH, Command, Filling, Scripts
 from paceline.plan.directories import SESSION_DIR
 from paceline.plan.expansion import Expansion, Notes
 from paceline.plan.fingerprints import FORMULA, FileHashes, Fingerprints, SecretNames, fingerprint
 from paceline.plan.selection import Draft
+from paceline.plan.suites import Found
 from paceline.record.layout import DATA_SETUP, safe_name
 
 _CHECK_KINDS: tuple[CheckKind, ...] = get_args(CheckKind)
@@ -57,13 +58,18 @@ class CaseBuilder:
             expansion=self._expansion, work=entry, location=location, params=draft.params, needs=needs
         )
         is_script = entry.script is not None
-        command = filling.command(self._scripts, takes_results_flag=is_script)
+        is_suite = entry.pytest is not None or entry.asv is not None
+        command = (
+            _suite_command(filling, draft.found)
+            if is_suite
+            else filling.command(self._scripts, takes_results_flag=is_script)
+        )
         fields = {
             **self._shared(entry, command, location),
             "name": draft.name,
             "key": draft.key,
             "params": draft.params,
-            "metrics_required": is_script,
+            "metrics_required": is_script or is_suite,
             "cluster": self._cluster(entry),
             "requirements": tuple(_requirements(entry)),
             "repeat": entry.repeat,
@@ -71,17 +77,21 @@ class CaseBuilder:
             "disturbed": entry.disturbed,
             "tags": draft.tags,
             "watch": tuple(_watched(entry)),
+            "metrics": tuple(_meanings(self._config.metrics, entry.metrics)),
             "needs": draft.needs,
             "sink_data": {data.name: data.options for data in entry.sink_data},
             "gpu_mem_use_warning_threshold": self._config.gpu_mem_use_warning_threshold
             if entry.gpu_mem_use_warning_threshold is None
             else entry.gpu_mem_use_warning_threshold,
         }
+        if draft.found is not None:
+            fields |= _said_by_suite(entry, draft.found)
+            fields |= {"process": draft.group, "joins": draft.found.joins} if entry.share_process else {}
         # What it needs was built before, unless there is a problem to report.
         nothing = Fingerprints()
         needed = [self._fingerprints.get(("data_setup", name), nothing) for name in draft.setups]
         needed += [self._fingerprints.get(("entry", name), nothing) for name in draft.needs]
-        return self._finish(fields, location, filling.notes, needed)
+        return self._finish(fields, location, filling.notes, needed, draft.faults)
 
     def build_setup(self, setup: DataSetup, position: int) -> Built:
         """The case of a data set-up; it makes data, not metrics."""
@@ -138,18 +148,27 @@ class CaseBuilder:
         return cluster
 
     def _finish(
-        self, fields: dict[str, Any], location: Location, notes: Notes, needed: Sequence[Fingerprints] = ()
+        self,
+        fields: dict[str, Any],
+        location: Location,
+        notes: Notes,
+        needed: Sequence[Fingerprints] = (),
+        faults: Sequence[Problem] = (),
     ) -> Built:
         """The case of these fields with its fingerprint, and with values in place of sentinels."""
         case = Case(**fields)
         unset = self._expansion.loaded.unset.get(location) or next(iter(notes.unset), None)
+        setting = self._expansion.setting
         program = case.script or find_program(case.argv, case.cwd)
+        if setting.placeholders and program and program.startswith(setting.path):
+            program = None  # of an environment that may not be built yet: what it is made of counts
         found = fingerprint(
             case,
             script_hash=self._hashes.of(program) if program else "",
             variables=notes.variables,
             names=self._secret_names,
             needs=needed,
+            placeholders=setting.placeholders,
         )
         self._fingerprints[case.kind, case.name] = found
         env = {name: self._put_in(value, case) for name, value in case.env.items()}
@@ -162,10 +181,12 @@ class CaseBuilder:
             "env": env,
             "cwd": case.cwd and self._put_in(case.cwd, case),
             "results_path": self._put_in(case.results_path, case),
-            "blocked": missing if unset is None else str(unset),
+            "blocked": str(unset)
+            if unset is not None
+            else setting.blocked.get(case.name, missing) or next(map(str, faults), None),
         }
         case = Case(**fields)  # A third of the time of dataclasses.replace.
-        errors = tuple(self._errors(case, location, notes, missing)) if case.blocked else ()
+        errors = (*self._errors(case, location, notes, missing), *faults) if case.blocked else ()
         return Built(case=case, notes=notes, errors=errors)
 
     def _put_in(self, text: str, case: Case) -> str:
@@ -189,6 +210,26 @@ class CaseBuilder:
             yield loaded.problem(location, missing)
 
 
+def _suite_command(filling: Filling, found: Found | None) -> Command:
+    """What runs a test or a benchmark of a suite; nothing where the suite could not say what it has."""
+    call = filling.suite()
+    if found is None:
+        return Command((), call.env, call.cwd, DEFAULT_RESULTS_PATH, None)
+    env = {**call.env, **found.env}
+    return Command(found.argv, env, call.cwd or found.cwd, DEFAULT_RESULTS_PATH, found.file)
+
+
+def _said_by_suite(entry: Entry, found: Found) -> dict[str, Any]:
+    """What a suite says of a case, where the entry does not."""
+    said = {"version": found.version, "timeout_s": found.timeout_s, "repeat": found.rounds}
+    given = entry.model_fields_set
+    source = Source(file=found.file, line=found.line)
+    return {
+        "source": source,
+        **{name: one for name, one in said.items() if one is not None and name not in given},
+    }
+
+
 def _find_missing(search_path: str | None) -> str | None:
     """What to install for the cluster of a case: Ray may be in our environment, or on the PATH of its own."""
     if find_spec("ray") or shutil.which("ray", path=search_path):
@@ -208,6 +249,17 @@ def _requirements(entry: Entry) -> Iterator[Requirement]:
                     tolerance=one.tolerance,
                     severity=one.severity,
                 )
+
+
+def _meanings(general: Mapping[str, MetricMeaning], own: Mapping[str, MetricMeaning]) -> Iterator[Metric]:
+    """What is said about metrics, the entry's word first."""
+    for name in dict.fromkeys((*own, *general)):
+        said = [one[name] for one in (own, general) if name in one]
+        parts = {
+            key: next((value for one in said if (value := getattr(one, key)) is not None), None)
+            for key in ("unit", "direction", "label")
+        }
+        yield Metric(name=name, **parts)
 
 
 def _watched(entry: Entry) -> Iterator[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from paceline.config.nodes import Location
 from paceline.config.paths import expand_home, normalise
 from paceline.config.schema import DataSetup, Entry
 from paceline.config.templates import split
+from paceline.errors import did_you_mean
 from paceline.model import RUN_DIR, Scalar
 from paceline.plan.expansion import Expansion, Notes, Scope
 from paceline.record import below
@@ -25,11 +27,21 @@ SEARCH_PATH = "\x00search_path\x00"
 DEFAULT_RESULTS_PATH = f"{RUN_DIR}/benchmark_results"
 
 _LONGEST_SCRIPT = 100_000
+_MOST_SCRIPTS = 1000
 
 Scripts = dict[tuple[str, tuple[str, ...]], str | None]
 """Where a plan found its scripts, by name and directories, so that each is looked up once."""
 
 _split = lru_cache(split)  # all cases of a matrix have the same texts
+
+
+def _scripts_in(directories: Sequence[str]) -> list[str]:
+    """The names of what could be meant by a script that is not there; directories of others are not searched."""
+    found: list[str] = []
+    for directory in directories:
+        with suppress(OSError), os.scandir(directory) as entries:
+            found += [entry.name for entry in islice(entries, _MOST_SCRIPTS) if entry.is_file()]
+    return found
 
 
 class Command(NamedTuple):
@@ -40,6 +52,17 @@ class Command(NamedTuple):
     cwd: str | None
     results_path: str
     script: str | None
+
+
+class SuiteCall(NamedTuple):
+    """How the suite of another tool is asked what it has, and run."""
+
+    kind: str
+    python: tuple[str, ...]
+    paths: tuple[str, ...]
+    args: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +84,7 @@ class Filling:
             program = self._words(work.command, "command")
         else:
             program = self._interpreted(self._words(work.interpreter, "interpreter"), script)
-        args = self._words(work.args, "args")
-        others = setting.args.get(work.name) if isinstance(work, Entry) else None
-        if others is not None:
-            # Those of a setting follow if they begin with a flag, since the last of a flag counts.
-            args = [*args, *others] if others[:1] and others[0].startswith("-") else [*others]
+        args = self._args()
         env = self._env()
         cwd = setting.repo_dir if work.cwd is None else self._directory(work.cwd, (*self.location, "cwd"))
         if setting.repo_top and not self._names_revision((*program, *args), env, script):
@@ -73,6 +92,50 @@ class Filling:
             script, cwd = (path and self._in_revision(path, script) for path in (script, cwd))
         results_path = self._results_path(args, cwd) if takes_results_flag else DEFAULT_RESULTS_PATH
         return Command((*program, *args), env, cwd, results_path, script)
+
+    def suite(self) -> SuiteCall:
+        """The suite of an entry `pytest` or `asv`.
+
+        Tests are those of the revision that is measured, where it has them; asv's benchmarks stay those of today, as
+        asv has it. A revision that was not installed is imported from its tree.
+        """
+        entry, setting = self.work, self.expansion.setting
+        assert isinstance(entry, Entry)
+        kind = "asv" if entry.asv is not None else "pytest"
+        given = entry.asv if entry.pytest is None else entry.pytest
+        location = (*self.location, kind)
+        paths = [
+            self._suite_path(text, location) for text in ([given] if isinstance(given, str) else given or ())
+        ]
+        env, args = self._env(), self._args()
+        if setting.repo_top and kind == "pytest":
+            paths = [self._in_revision(path, None) for path in paths]
+        if setting.python is not None and kind == "pytest":
+            args += ("--import-mode=append",)  # what is installed comes before what lies beside the tests
+        elif setting.repo_dir is not None:
+            tree = setting.repo_dir
+            found = [path for path in (f"{tree}/src", tree) if os.path.isdir(path)]  # noqa: PTH112
+            others = env.get("PYTHONPATH") or self.expansion.environ.get("PYTHONPATH")
+            env["PYTHONPATH"] = os.pathsep.join([*found, *filter(None, [others])])
+        cwd = None if entry.cwd is None else self._directory(entry.cwd, (*self.location, "cwd"))
+        python = self._words(entry.interpreter, "interpreter") or [setting.python or sys.executable]
+        return SuiteCall(kind, tuple(python), tuple(paths), tuple(args), env, cwd)
+
+    def _suite_path(self, text: str, location: Location) -> str:
+        """A path of tests or benchmarks, which must be there; behind `::` is the name of a test."""
+        path, colons, rest = self._directory(text, location).partition("::")
+        if not self.notes.unset and not os.path.exists(path):  # noqa: PTH110
+            message = f"{path} is not there; name a file or a directory"
+            self.notes.problems.append(self.expansion.loaded.problem(location, message))
+        return f"{path}{colons}{rest}"
+
+    def _args(self) -> list[str]:
+        args = self._words(self.work.args, "args")
+        others = self.expansion.setting.args.get(self.work.name) if isinstance(self.work, Entry) else None
+        if others is None:
+            return args
+        # Those of a setting follow if they begin with a flag, since the last of a flag counts.
+        return [*args, *others] if others[:1] and others[0].startswith("-") else [*others]
 
     def _names_revision(self, argv: Sequence[str], env: Mapping[str, str], script: str | None) -> bool:
         """Whether a command says by itself where the revision lies that it measures."""
@@ -165,7 +228,8 @@ class Filling:
         found = scripts[name, searched]
         if found is None:
             where = "there" if name.startswith("/") else "in " + ", ".join(searched)
-            self._complain("script", f"{name!r} is not {where}; create it, or set 'script_base_dir'")
+            hint = did_you_mean(name, _scripts_in(searched), "create it, or set 'script_base_dir'")
+            self._complain("script", f"{name!r} is not {where}; {hint}")
         return found or name
 
     def _interpreted(self, interpreter: list[str], script: str) -> list[str]:

@@ -46,14 +46,16 @@ def fingerprint(
     variables: Mapping[str, str] | None = None,
     names: SecretNames = _NO_NAMES,
     needs: Iterable[Fingerprints] = (),
+    placeholders: Mapping[str, str] | None = None,
 ) -> Fingerprints:
     """The hashes of a case whose texts hold marks in place of the session's directories.
 
     `variables` are those that were put into its texts; `needs` are the fingerprints of the cases it needs, since what
-    they make may be its input.
+    they make may be its input. `placeholders` stand for paths that do not count.
     """
     used = (*(variables or {}).items(), *case.env.items())
     hidden = {secret: f"${{{name}}}" for name, text in used for secret in secrets_of(name, text, names.now)}
+    hidden |= placeholders or {}
     former = dict.fromkeys(_formerly_secret(case.env, variables or {}, names.former), MASK)
     content, needed = _decisive(case, script_hash), tuple(needs)
     now = _hash(content, hidden, [one.now for one in needed])

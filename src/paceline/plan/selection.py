@@ -14,17 +14,20 @@ from paceline.config.schema import Entry
 from paceline.config.templates import parse
 from paceline.errors import Problem, SelectionError, did_you_mean
 from paceline.model import Scalar, is_case, name_case, one_spelling
+from paceline.plan.commands import Filling
 from paceline.plan.expansion import Expansion, Notes, Scope
+from paceline.plan.suites import Answer, Found, ask
 
 _LISTED = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """What a selection looks at in a case; `needs` are the names of other candidates."""
+    """What a selection looks at in a case; `needs` are the names of other candidates, `test` is all of a test."""
 
     name: str
     entry: str
+    test: str = ""
     tags: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
 
@@ -113,6 +116,8 @@ class _Index:
         self._tags: defaultdict[str, set[str]] = defaultdict(set)
         for candidate in candidates:
             self._entries[candidate.entry].add(candidate.name)
+            if candidate.test:
+                self._entries[candidate.test].add(candidate.name)
             for tag in candidate.tags:
                 self._tags[tag].add(candidate.name)
 
@@ -148,7 +153,9 @@ class _Index:
     def _match_glob(self, term: str) -> set[str]:
         # Brackets are those of case names, as in `entry[size=*]`; a class only if that finds nothing.
         for fits in (partial(is_case, term), _glob(term.replace("[", "[[]")), _glob(term)):
-            found = {c.name for c in self._candidates if fits(c.name) or fits(c.entry)}
+            found = {
+                c.name for c in self._candidates if fits(c.name) or fits(c.entry) or (c.test and fits(c.test))
+            }
             if found:
                 return found
         return set()
@@ -220,20 +227,30 @@ _MOST_CIRCLES = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft(Candidate):
-    """A case before its texts are filled in; `position` is that of its entry, `setups` are those that it needs."""
+    """A case before its texts are filled in; `position` is that of its entry, `setups` are those that it needs.
+
+    `found` is what a suite of another tool says of it, `group` names all that came of the same answer; `faults` are why
+    there is no more to be said.
+    """
 
     key: str
     work: Entry
     position: int
     params: Mapping[str, Scalar]
     setups: tuple[str, ...] = ()
+    found: Found | None = None
+    group: str = ""
+    faults: tuple[Problem, ...] = ()
 
 
 def draft_cases(expansion: Expansion) -> tuple[list[Draft], list[Problem]]:
     """All drafts, needs first, and what is wrong with names and needs."""
     drafts: list[Draft] = []
     for position, entry in enumerate(expansion.loaded.config.entries):
-        drafts.extend(_draft_entry(entry, position, expansion.setting.params))
+        if entry.pytest is None and entry.asv is None:
+            drafts.extend(_draft_entry(entry, position, expansion.setting.params))
+        else:
+            drafts.extend(_draft_suite(entry, position, expansion))
     problems = []
     seen: set[str] = set()
     for draft in drafts:
@@ -250,9 +267,7 @@ def draft_cases(expansion: Expansion) -> tuple[list[Draft], list[Problem]]:
 
 def _draft_entry(entry: Entry, position: int, others: Mapping[str, Scalar]) -> Iterator[Draft]:
     """A draft for each cell; the parameters of a setting change what runs, never what it is called."""
-    cells: Sequence[Cell] = [{}]
-    if entry.matrix is not None:
-        cells = expand_matrix(entry.matrix.axes, entry.matrix.include, entry.matrix.exclude)
+    cells = _cells(entry)
     others = {name: value for name, value in others.items() if _takes(entry, name, cells)}
     tags = tuple(entry.tags)
     for params in cells:
@@ -265,6 +280,39 @@ def _draft_entry(entry: Entry, position: int, others: Mapping[str, Scalar]) -> I
             position=position,
             params={**params, **others},
         )
+
+
+def _cells(entry: Entry) -> Sequence[Cell]:
+    matrix = entry.matrix
+    return [{}] if matrix is None else expand_matrix(matrix.axes, matrix.include, matrix.exclude)
+
+
+def _draft_suite(entry: Entry, position: int, expansion: Expansion) -> Iterator[Draft]:
+    """A draft for each test or benchmark; one for the entry itself, which cannot run, if something is wrong with it."""
+    location = ("entries", position)
+    is_unset = location in expansion.loaded.unset
+    for own, cell in zip(_cells(entry), _draft_entry(entry, position, expansion.setting.params), strict=True):
+        filling = Filling(expansion=expansion, work=entry, location=location, params=cell.params)
+        answer = Answer() if is_unset else ask(filling)
+        expansion.warnings += [text for text in answer.warnings if text not in expansion.warnings]
+        faults, is_asked = answer.faults, not (is_unset or filling.notes.unset or filling.notes.problems)
+        if is_asked and not answer.found and not faults:
+            kind = "tests" if entry.asv is None else "benchmarks"
+            faults = (expansion.loaded.problem(location, f"there are no {kind} in it"),)
+        if faults or not answer.found:
+            yield replace(cell, faults=faults)
+        for found in answer.found:
+            name = name_case(found.base, {**found.params, **own})
+            yield replace(
+                cell,
+                name=name,
+                key=name,
+                test=found.base,
+                group=cell.name,
+                params={**found.params, **cell.params},
+                tags=tuple(dict.fromkeys((*cell.tags, *found.tags))),
+                found=found,
+            )
 
 
 def _takes(entry: Entry, name: str, cells: Sequence[Cell]) -> bool:

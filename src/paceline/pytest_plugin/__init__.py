@@ -7,12 +7,13 @@ Each fixture is ready without `--benchmark` too, when it measures nothing and co
 # is used.
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import pytest
 
+from paceline.pytest_plugin.database import benchmark_db_engine, benchmark_db_session, database_table_schema
 from paceline.pytest_plugin.measuring import (
     STAGES,
     Measured,
@@ -21,44 +22,57 @@ from paceline.pytest_plugin.measuring import (
     Stage,
     TestRun,
     current,
-    run_rounds,
+    settings_of_run,
 )
+from paceline.timing.bench import Bench, Settings
 
 __all__ = [
     "bench",
     "benchmark_all",
+    "benchmark_db_engine",
+    "benchmark_db_session",
     "benchmark_gpu",
     "benchmark_memory",
     "benchmark_task_durations",
     "benchmark_time",
+    "database_table_schema",
     "get_cluster_info",
     "test_run_benchmark",
 ]
-
-R = TypeVar("R")
 
 Context = AbstractContextManager[None]
 
 PROFILERS = ("dask", "py-spy", "memray")
 GPU_INTERVAL_S = 0.1
-_FIXTURES = frozenset(__all__)
+_FIXTURES = frozenset({*__all__, "benchmark"}) - {"benchmark_db_engine", "benchmark_db_session"}
+_OWNERS_OF_BENCHMARK = ("benchmark", "codspeed")
+"""Plugins whose fixture `benchmark` is: pytest-benchmark and pytest-codspeed. Where they are absent, ours is."""
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """The options; those of pytest-benchmark begin with the same word and mean other things."""
-    group = parser.getgroup("paceline", "benchmarks remembered by Paceline")
+    group = _option_group(parser)
     group.addoption(
-        "--benchmark",
+        "--paceline",
         action="store_true",
-        dest="paceline_benchmark",
-        help="Measure what the benchmark fixtures mark, and add it to the history.",
+        dest="paceline_always",
+        help="The same as --benchmark, also in a suite that has an option --benchmark of its own.",
     )
     group.addoption(
         "--benchmark-db",
         metavar="URL",
         dest="paceline_db",
         help="With --benchmark: the database to record into, a file or postgresql://…. "
-        "Default: $PACELINE_DB, else benchmark.db.",
+        "Default: $PACELINE_DB, else $DB_NAME if that ends with .db, else benchmark.db in pytest's rootdir, "
+        "or in its results if only that is there.",
+    )
+    group.addoption(
+        "--benchmark-seconds",
+        metavar="SECONDS",
+        dest="paceline_seconds",
+        type=_parse_seconds,
+        default=1.0,
+        help="With --benchmark: how long 'bench' measures a function whose rounds are not given. Default: %(default)s.",
     )
     group.addoption(
         "--benchmark-profile",
@@ -77,6 +91,35 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="Where profiles are kept. Default: %(default)s.",
     )
 
+    if any(name.endswith("conftest.py") for name, _ in pluginmanager.list_name_plugin()):
+        _add_benchmark_flag(parser)  # One of them names this plugin.
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Generator[None, None, None]:
+    """Add `--benchmark` last, and only if it is given: a suite may have one of its own, which stays what it was."""
+    yield
+    if not {"--benchmark", "-h", "--help"}.isdisjoint(args):
+        _add_benchmark_flag(parser)
+
+
+def _option_group(parser: pytest.Parser) -> pytest.OptionGroup:
+    return parser.getgroup("paceline", "benchmarks remembered by Paceline")
+
+
+def _add_benchmark_flag(parser: pytest.Parser) -> None:
+    try:
+        _, unknown = parser.parse_known_and_unknown_args(["--benchmark"])
+    except pytest.UsageError:
+        return  # Theirs wants a value.
+    if unknown:
+        _option_group(parser).addoption(
+            "--benchmark",
+            action="store_true",
+            dest="paceline_benchmark",
+            help="Measure what the benchmark fixtures mark, and add it to the history.",
+        )
+
 
 def _parse_profilers(text: str) -> tuple[str, ...]:
     kinds = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
@@ -86,9 +129,24 @@ def _parse_profilers(text: str) -> tuple[str, ...]:
     return kinds
 
 
+def _parse_seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r}: give a number of seconds above 0")
+    return seconds
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    is_active = config.option.paceline_benchmark and not config.option.collectonly
-    STAGES.append(Stage() if is_active else None)
+    is_wanted = getattr(config.option, "paceline_benchmark", False) or config.option.paceline_always
+    is_active = is_wanted and not config.option.collectonly
+    STAGES.append(Stage(Settings(seconds=config.option.paceline_seconds)) if is_active else None)
+    if not any(config.pluginmanager.hasplugin(name) for name in _OWNERS_OF_BENCHMARK):
+        from paceline.pytest_plugin import pytest_benchmark
+
+        pytest_benchmark.register(config)
     if is_active:
         from paceline.pytest_plugin.session import activate
 
@@ -99,12 +157,14 @@ def pytest_unconfigure() -> None:
     STAGES.pop()
 
 
-class Bench(Protocol):
-    """What the fixture `bench` is."""
-
-    def __call__(
-        self, func: Callable[..., R], /, *args: Any, rounds: int = 5, warmup: int = 1, **kwargs: Any
-    ) -> R: ...
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say so if `--benchmark` was given and was not ours."""
+    is_ours = hasattr(config.option, "paceline_benchmark") or config.option.paceline_always
+    if not is_ours and config.getoption("--benchmark", None):
+        terminalreporter.write_line(
+            "paceline: this suite has an option --benchmark of its own, which was used; "
+            "with --paceline, Paceline measures and records too"
+        )
 
 
 @pytest.fixture
@@ -127,18 +187,13 @@ def benchmark_time() -> Context:
 
 @pytest.fixture
 def bench() -> Bench:
-    """Time a function: `bench(func, *args, rounds=5, warmup=1, **kwargs)` returns what the function returns.
+    """Time a function: `bench(func, *args, rounds=None, warmup=None, **kwargs)` returns what the function returns.
 
-    Every round is a sample. Without `--benchmark` the function is called once.
+    Without `rounds` it is called in loops that are long enough for the clock, for about a second. Every round is a
+    sample. Without `--benchmark` the function is called once.
     """
     measured = current()
-
-    def call(func: Callable[..., R], /, *args: Any, rounds: int = 5, warmup: int = 1, **kwargs: Any) -> R:
-        if measured is None:
-            return func(*args, **kwargs)
-        return run_rounds(measured, func, args, kwargs, rounds=rounds, warmup=warmup)
-
-    return call
+    return Bench(None if measured is None else measured.keep, settings_of_run())
 
 
 @pytest.fixture

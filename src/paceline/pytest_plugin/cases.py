@@ -3,29 +3,19 @@
 import hashlib
 import inspect
 import linecache
-import numbers
-import os
 import re
-import reprlib
 import textwrap
-from datetime import date
-from enum import Enum
 from types import CodeType
 from typing import NamedTuple
 
 import pytest
 
-from paceline.model import Case, Scalar, name_case
+from paceline.model import Case, name_case
+from paceline.pytest_plugin.database import arm
+from paceline.pytest_plugin.parameters import base_of, params_of
 from paceline.record.redact import Redactor
 
-LONGEST_VALUE = 200
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-_INT64 = 1 << 63
 _DEF = re.compile(r"\s*(?:async\s+)?def\s")
-
-_short = reprlib.Repr()
-_short.maxother = _short.maxstring = _short.maxlong = LONGEST_VALUE
-_short.maxdict = _short.maxlist = _short.maxtuple = _short.maxset = _short.maxfrozenset = 20
 
 
 class Source(NamedTuple):
@@ -37,50 +27,12 @@ class Source(NamedTuple):
 
 def case_of(item: pytest.Item, redactor: Redactor) -> Case:
     """The case that a test is; its parameters are part of its identity, in whatever order they were written."""
-    nodeid, name = item.nodeid, item.name
-    entry = nodeid[: len(nodeid) - len(name)] + (getattr(item, "originalname", None) or name)
+    nodeid, entry = item.nodeid, base_of(item)
     params = params_of(item)
     if params:
         # Here, not with the rest: the names that are made of them have to stay the same.
         params, nodeid = redactor.values(params), redactor.text(nodeid)
-    return Case(name=nodeid, entry=entry, key=name_case(entry, params), params=params)
-
-
-def params_of(item: pytest.Item) -> dict[str, Scalar]:
-    """The values that `parametrize` and fixtures with parameters gave this test."""
-    callspec = getattr(item, "callspec", None)
-    if callspec is None:
-        return {}
-    # pytest-repeat counts its repetitions in a parameter; they are attempts at one case.
-    given = {name: value for name, value in callspec.params.items() if not name.startswith("__pytest")}
-    return {name: _scalar(value, callspec.id) for name, value in given.items()}
-
-
-def _scalar(value: object, test_id: str) -> Scalar:
-    """A parameter as data; one that says nothing lasting of itself is known by the id pytest gives the test."""
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, Enum):
-        return str(value.name)
-    if isinstance(value, numbers.Integral):
-        return int(value) if -_INT64 <= int(value) < _INT64 else str(int(value))
-    if isinstance(value, numbers.Real):
-        return float(value)
-    text = _text(value)
-    return text if len(text) <= LONGEST_VALUE and not _ADDRESS.search(text) else test_id
-
-
-def _text(value: object) -> str:
-    if isinstance(value, str):
-        return str(value)
-    if isinstance(value, os.PathLike):
-        return os.fsdecode(value)
-    if isinstance(value, date):
-        return value.isoformat()
-    if isinstance(value, type) or inspect.isroutine(value):
-        name = f"{value.__module__}.{value.__qualname__}"
-        return name if "<" not in name else f"{name} at 0x0"  # all lambdas have one name
-    return _short.repr(value)
+    return Case(name=nodeid, entry=entry, key=name_case(entry, params), params=params, variant=arm() or None)
 
 
 def source_of(item: pytest.Item) -> Source | None:

@@ -150,7 +150,13 @@ def _content(entry: Mapping[str, Any]) -> tuple[str, Any]:
 
 
 def _unfinished(data: Mapping[str, Any], status: Status, reason: str, error: str = "") -> Record:
-    case = Case(name=data["name"], entry=data["entry"], key=data["key"], params=data["params"])
+    case = Case(
+        name=data["name"],
+        entry=data["entry"],
+        key=data["key"],
+        params=data["params"],
+        variant=data.get("variant"),
+    )
     details = {**names_of(case, data["test_name"]), "setup_outcome": data["setup_outcome"], "error": error}
     return Record(
         session="",

@@ -6,17 +6,25 @@ import statistics
 from collections.abc import Generator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
-from time import perf_counter_ns
 from typing import Any
 
 import pytest
 
 from paceline.metrics import describe
 from paceline.model import Case, Measurement, Metric, Record, Status
-from paceline.numbers import duration
 from paceline.pytest_plugin import asks_for_ours
 from paceline.pytest_plugin.cases import case_of, forget_sources, source_of
-from paceline.pytest_plugin.measuring import MEASURED, NS, STAGES, Measured, Stage
+from paceline.pytest_plugin.measuring import (
+    MEASURED,
+    STAGES,
+    Measured,
+    Stage,
+    how_measured,
+    is_metric,
+    rounds_of,
+    samples_of,
+    warn_of_rounds,
+)
 from paceline.record.codec import dump, dump_plain, to_json
 from paceline.record.masking import mask_record
 from paceline.record.redact import Redactor, secret_values
@@ -31,9 +39,6 @@ RECORD = "paceline_record"
 PHASES = ("setup", "call", "teardown")
 LONGEST_ERROR = 20_000
 
-TIMER_MARGIN = 100
-"""Rounds shorter than this many times the timer's own cost get a warning."""
-
 # What the fields are called in a record that the rows of a test run had under these names.
 _DETAIL_NAMES = {"start": "started", "end": "ended"}
 _LOWER_BYTES, _LOWER_S = ("bytes", "lower"), ("s", "lower")
@@ -41,7 +46,7 @@ _OWN_METRICS: Mapping[str, tuple[str, Any]] = {
     "duration": _LOWER_S,
     "average_memory": _LOWER_BYTES,
     "peak_memory": _LOWER_BYTES,
-    "peak_memory_sampled": _LOWER_BYTES,
+    "kernel_peak_memory": _LOWER_BYTES,
     "compute_time": _LOWER_S,
     "compute_cpu_time": _LOWER_S,
     "disk_spill_time": _LOWER_S,
@@ -54,8 +59,6 @@ _OWN_METRICS: Mapping[str, tuple[str, Any]] = {
     "worker_max_tick": _LOWER_S,
     "scheduler_max_tick": _LOWER_S,
 }
-# Attributes that say which, not how much.
-_LABELS = frozenset({"cluster_id", "session_id", "id"})
 
 
 class Recorder:
@@ -96,6 +99,7 @@ class Recorder:
                 "entry": case.entry,
                 "key": case.key,
                 "params": dict(case.params),
+                "variant": case.variant,
                 "test_name": item.name,
                 "setup_outcome": report.outcome,
                 "started_at": _iso(report.start),
@@ -145,6 +149,8 @@ class Recorder:
         source = source_of(item)
         if source is not None:
             details["source"], details["source_hash"] = source
+        if measured.rounds:
+            details["bench"] = how_measured(measured)
         optional = {"error": error_of(measured.reports), "worker": self._worker, **measured.details}
         for name, value in measured.values.items():
             if not is_metric(name, value):
@@ -211,34 +217,16 @@ def error_of(reports: Mapping[str, pytest.TestReport]) -> str:
 
 
 def measurements_of(measured: Measured) -> dict[str, Measurement]:
-    """All metrics with their samples; what a fixture of the user's sets wins."""
-    found = {name: _measurement(name, (value,)) for name, value in measured.metrics.items()}
-    if measured.regions:
-        found["duration"] = _measurement("duration", measured.regions)
-    prefix = "bench_duration" if measured.regions else "duration"
-    for number, samples in enumerate(filter(None, measured.rounds), start=1):
-        name = prefix if number == 1 else f"{prefix}_{number}"
-        found[name] = _measurement(name, samples, metric=describe("duration"))
-        if min(samples) < TIMER_MARGIN * timer_cost_s():
-            measured.warn(
-                f"{name}: a round is so short that the timer's own {duration(timer_cost_s())} count; "
-                "let the function do its work many times"
-            )
-    for name, value in measured.values.items():
-        if is_metric(name, value):
-            found[name] = _measurement(name, value if isinstance(value, list | tuple) else (value,))
-    return found
+    """All metrics with their samples."""
+    calls = rounds_of(measured)
+    warn_of_rounds(measured)
+    return {
+        name: _measurement(name, samples, describe("duration" if name in calls else name))
+        for name, samples in samples_of(measured).items()
+    }
 
 
-def is_metric(name: str, value: object) -> bool:
-    if name in _LABELS:
-        return False
-    many = value if isinstance(value, list | tuple) and value else (value,)
-    return all(isinstance(one, numbers.Real) and not isinstance(one, bool) for one in many)
-
-
-def _measurement(name: str, samples: Sequence[Any], metric: Metric | None = None) -> Measurement:
-    known = metric or describe(name)
+def _measurement(name: str, samples: Sequence[Any], known: Metric) -> Measurement:
     unit, direction = _OWN_METRICS.get(name, (known.unit, known.direction))
     plain = tuple(_number(value) for value in samples)
     value = plain[0] if len(plain) == 1 else statistics.median(map(float, samples))
@@ -249,13 +237,3 @@ def _number(value: Any) -> int | float:
     if type(value) is float or type(value) is int:
         return value
     return int(value) if isinstance(value, numbers.Integral) else float(value)
-
-
-@lru_cache(maxsize=1)
-def timer_cost_s() -> float:
-    """What reading the clock twice costs."""
-    readings = []
-    for _ in range(50):
-        started_ns = perf_counter_ns()
-        readings.append(perf_counter_ns() - started_ns)
-    return statistics.median(readings) * NS

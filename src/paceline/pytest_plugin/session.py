@@ -1,42 +1,27 @@
 """A run of pytest as a session: results in a journal while tests run, then in the history, at last on the screen."""
 
-import math
 import os
 import sys
 import uuid
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from paceline.errors import PacelineError
-from paceline.history.session_files import ci_run_url
+from paceline.history.session_files import session_here
 from paceline.history.session_info import SessionInfo
-from paceline.history.store.entries import utc
-from paceline.history.urls import find_url
-from paceline.model import Record, Status, is_finite
-from paceline.numbers import change
+from paceline.model import Record, Status
+from paceline.pytest_plugin.database import database_of
 from paceline.pytest_plugin.journal import Journal, abandoned, candidates, end_of, records, shown
+from paceline.pytest_plugin.measuring import STAGES
 from paceline.pytest_plugin.profiles import ProfilePass, with_profiles
 from paceline.pytest_plugin.recording import LINE, PHASES, RECORD, Recorder
+from paceline.pytest_plugin.table import changes_since, lines_of, too_short
 from paceline.record.codec import dump, load
 from paceline.record.environment import Environment, capture
 from paceline.record.redact import Redactor, secret_values
-from paceline.report.format import aligned, quantity, visible
-
-if TYPE_CHECKING:
-    from paceline.history import Store
-
-SHOWN = 25
-"""Lines of the table; a larger suite is better read with `paceline history`."""
-
-NOTABLE = 0.02
-"""A change below this is shown as none."""
-
-_MEMORY = ("peak_memory", "average_memory", "gpu_peak_memory_bytes")
 
 
 def activate(config: pytest.Config) -> None:
@@ -44,13 +29,20 @@ def activate(config: pytest.Config) -> None:
     # Workers know the id that xdist gives the whole run; without workers it is made here.
     given = getattr(config, "workerinput", {}).get("testrunuid")
     session_id = uuid_hex(given) if given else uuid.uuid4().hex
+    stage = STAGES[-1]
+    assert stage is not None
+    stage.session_id = session_id
     config.pluginmanager.register(Recorder(config), "paceline-recorder")
     profile_dir = config.invocation_params.dir / config.option.paceline_profile_dir
     if config.option.paceline_profile:
         passes = ProfilePass(config.option.paceline_profile, profile_dir, session_id)
         config.pluginmanager.register(passes, "paceline-profiles")
     if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Session(config, profile_dir, session_id), "paceline-session")
+        try:
+            session = Session(config, profile_dir, session_id)
+        except PacelineError as error:
+            raise pytest.UsageError(str(error)) from error
+        config.pluginmanager.register(session, "paceline-session")
 
 
 def uuid_hex(text: str) -> str:
@@ -68,10 +60,7 @@ class Session:
         self._rootpath = config.rootpath
         self._directory = config.invocation_params.dir
         self._profile_dir = profile_dir if config.option.paceline_profile else None
-        url = find_url(config.option.paceline_db)
-        is_file = "://" not in url and not url.startswith("sqlite:")
-        # A file is meant from where pytest was started, wherever a test goes.
-        self._database = str(self._directory / url) if is_file else url
+        self._database = database_of(config)
         self._session = SessionInfo(id=session_id, name="", kind="pytest")
         self._environment: Environment | None = None
         self._journal: Journal | None = None
@@ -85,20 +74,10 @@ class Session:
         redactor = Redactor(secret_values(os.environ))
         environment = capture(cwd=self._rootpath, redactor=redactor, command_line=sys.argv)
         self._environment = environment
-        git = environment.data.get("git", {})
-        now = datetime.now(UTC)
-        self._session = replace(
-            self._session,
-            name=f"pytest-{now:%Y%m%d-%H%M%S}",
-            started_at=now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            revision=environment.revision,
-            branch=git.get("branch", ""),
-            commit_time=utc(git.get("commit_time", "")),
-            merge_base=git.get("merge_base", ""),
-            directory=str(self._directory),
-            ci_run_url=ci_run_url(os.environ),
-            tool="pytest",
+        began = session_here(
+            environment, prefix="pytest", kind="pytest", directory=self._directory, ident=self._session.id
         )
+        self._session = replace(began, tool="pytest")
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -172,7 +151,7 @@ class Session:
         summary = self._summary
         with open_store(self._database) as store:
             if summary.records:
-                summary.previous = previous_values(store, summary.records, self._environment.class_id)
+                summary.since = changes_since(store, summary.records, self._environment.class_id)
                 store.add(self._session, self._environment_data(), summary.records)
             for path, header, entries in abandoned(self._database, self._directory):
                 try:
@@ -195,7 +174,7 @@ class Summary:
     database: str
     directory: Path
     records: list[Record] = field(default_factory=list)
-    previous: dict[str, float] = field(default_factory=dict)
+    since: dict[str, str] = field(default_factory=dict)
     recovered: int = 0
     workers: int = 1
     trouble: str = ""
@@ -208,12 +187,10 @@ class Summary:
         place = str(database.relative_to(self.directory)) if is_here else self.database
         terminal.write_sep("-", f"benchmarks: {len(self.records)} recorded in {place}")
         if self.records:
-            rows = [("test", "duration", "memory", "since last"), *map(self._row, self.records[:SHOWN])]
-            columns = [cells for cells in zip(*rows, strict=True) if any(cells[1:])]
-            for line in aligned(list(zip(*columns, strict=True))):
+            for line in lines_of(self.records, {} if self.workers > 1 else self.since):
                 terminal.write_line(line)
-        if len(self.records) > SHOWN:
-            terminal.write_line(f"… and {len(self.records) - SHOWN} more")
+            for line in too_short(self.records):
+                terminal.write_line(f"warning: {line}", yellow=True)
         if self.recovered:
             terminal.write_line(f"{self.recovered} results of a run that was cut short were taken in, too")
         if self.workers > 1:
@@ -226,35 +203,3 @@ class Summary:
             terminal.write_line(
                 f"warning: nothing was added to the history: {self.trouble}", yellow=True, bold=True
             )
-
-    def _row(self, record: Record) -> tuple[str, str, str, str]:
-        duration = record.metrics.get("duration")
-        memory = next((record.metrics[name] for name in _MEMORY if name in record.metrics), None)
-        return (
-            visible(record.case.key),
-            quantity(duration.value, duration.unit) if duration else "",
-            quantity(memory.value, memory.unit) if memory else "",
-            self._change(record) if record.status.ok else record.status.value,
-        )
-
-    def _change(self, record: Record) -> str:
-        before, now = self.previous.get(record.case.key), record.metrics.get("duration")
-        if before is None or now is None or not is_finite(now.value) or before <= 0:
-            return ""
-        if self.workers > 1:
-            return "not comparable"
-        ratio = now.value / before - 1
-        if not math.isfinite(ratio):
-            return ""
-        return "same" if abs(ratio) < NOTABLE else change(ratio)
-
-
-def previous_values(store: "Store", records: Sequence[Record], environment_class: str) -> dict[str, float]:
-    """The last duration that the history has of each case to be shown, measured in a place like this one."""
-    found = {}
-    for key in {record.case.key for record in records[:SHOWN]}:
-        series = store.series(key, "duration", environment_class=environment_class)
-        passed = [point for one in series for point in one.points if point.status == "passed"]
-        if passed:
-            found[key] = max(passed, key=lambda point: point.time).value
-    return found

@@ -24,7 +24,7 @@ import orjson
 
 from paceline.errors import PacelineError
 from paceline.finding import Finding, Place
-from paceline.model import RECORD_SCHEMA, Case, Check, Record, Scalar, Status, is_number
+from paceline.model import RECORD_SCHEMA, Case, Check, Measurement, Record, Scalar, Status, is_number
 from paceline.record import below
 from paceline.record.redact import Redactor
 
@@ -131,14 +131,16 @@ KEPT_FIELDS: Mapping[type, tuple[str, ...]] = {
         *("name", "key", "params", "variant", "version", "fingerprint", "formula", "entry", "kind", "tags"),
         "watch",
     ),
-    Place: ("revision", "session", "time"),
+    Place: ("revision", "session", "time", "committed"),
 }
 """Of these types files hold some fields only, in this order; what else a case has is in the plan, and ids of sessions
 and environments mean something to one history only."""
 LEFT_OUT_WHEN_DEFAULT: Mapping[type, Mapping[str, Any]] = {
     Record: {"disturbed": (), "details": {}},
     Check: {"reason": "", "judged": True},
+    Measurement: {"label": None},
     Case: {"formula": 1, "watch": ()},
+    Place: {"committed": ""},
 }
 _WHERE_MISSING: Mapping[type, Mapping[str, Any]] = {
     Record: {"session": "", "attempt": 1},

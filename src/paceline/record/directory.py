@@ -100,6 +100,12 @@ class SessionDir:
             path.chmod(0o700)
         if self._lock.take():
             below.remove_temporary_files(self.path)
+            # Cases run what they find there, and a session that is resumed may be anybody's.
+            if not self.remove_shared():
+                self.unlock()
+                raise SessionError(
+                    f"cannot remove {self.path / layout.SHARED}, which cases would trust: remove it yourself"
+                )
 
     def unlock(self) -> None:
         """Let others in, and leave a lock file that says all ended well."""
@@ -214,6 +220,13 @@ class SessionDir:
             for root, inner in {self._location(name), (self.path, name)}:
                 if not below.remove_tree(root, inner):
                     log.warning("%s could not be removed completely", root / inner)
+
+    def remove_shared(self) -> bool:
+        """Remove what the cases have shared; what resists is left and logged. Whether it is gone."""
+        is_gone = below.remove_tree(self.path, layout.SHARED)
+        if not is_gone:
+            log.warning("%s could not be removed completely", self.path / layout.SHARED)
+        return is_gone
 
     def next_attempt(self, case: Case) -> int:
         """The number of the next attempt at a case: one more than any there has been."""

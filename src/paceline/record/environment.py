@@ -1,6 +1,7 @@
 """Where a session ran. A fact that cannot be read is simply absent; nothing here ever fails a run."""
 
 import fnmatch
+import getpass
 import math
 import os
 import platform
@@ -49,6 +50,10 @@ MOMENTARY = frozenset(
         "viewer_url",
     }
 )
+
+
+IN_PART = "known_in_part"
+"""Is in an environment of which another tool told only some facts: what is absent in it is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,3 +279,11 @@ def _repositories(cwd: Path, config_dir: Path | None, environ: Mapping[str, str]
     if config_top and config_top != here:
         facts["config_git"] = git_state(config_top, environ)
     return facts
+
+
+def user_name() -> str:
+    """Who is at work here; empty if that is not known: a container's user may have no name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""

@@ -23,6 +23,8 @@ SLOTS, SLOT_REQUESTS, RESULTS_TABLE = "slots.json", "slots.requests.jsonl", "res
 EVALS_FILES = (WORKERS, GPU_STATS, SUMMARY, SLOTS, SLOT_REQUESTS, RESULTS_TABLE)
 """What the evals of a session keep beside its entries."""
 DATA_SETUP = "data_setup"
+SHARED = ".shared"
+"""What cases of a session share while it runs; removed at its end."""
 RECORD, RESULTS, OUTPUT = "record.json", "results.jsonl", "stdouterr.log"
 LOGS, ARTIFACTS, BENCHMARK_RESULTS, SCRATCH = "logs", "artifacts", "benchmark_results", "scratch"
 CONSOLE_LOG = f"{LOGS}/console.log"
@@ -47,6 +49,12 @@ def safe_name(name: str) -> str:
     kept = _OTHER_CHARACTERS.sub("_", unicodedata.normalize("NFC", name)).lstrip(".")
     room = MAX_NAME_BYTES - len(digest) - 1
     return f"{kept.encode()[:room].decode('utf-8', 'ignore') or '_'}-{digest}"
+
+
+def suite_name(config: Path) -> str:
+    """What a suite is called by its first file: the file's name, of `paceline.yaml` that of its directory."""
+    path = config.absolute()
+    return safe_name(path.parent.name if path.name == "paceline.yaml" else path.stem)
 
 
 def check_session_name(name: str) -> None:

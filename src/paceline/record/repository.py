@@ -151,6 +151,11 @@ def is_shallow(root: Path) -> bool:
     return (ask_git(root, "rev-parse", "--is-shallow-repository") or "").strip() == "true"
 
 
+def is_bare(root: Path) -> bool:
+    """Whether a directory is a repository without a working tree."""
+    return (ask_git(root, "rev-parse", "--is-bare-repository") or "").strip() == "true"
+
+
 def _without_filters(root: Path) -> list[str]:
     """Options that switch off filters of the repository's own: comparing files would start them."""
     options: list[str] = []

@@ -37,8 +37,13 @@ _PLAIN_SPELLINGS = str.maketrans(
         "–": "-",
         "→": "->",
         "×": "x",
+        "✓": "ok",
+        "✗": "failed",
+        "▶": ">",
+        **dict(zip("▁▂▃▄▅▆▇█", "_.-:=+*#", strict=True)),
     }
 )
+_BARS = "▁▂▃▄▅▆▇█"
 _ARROWS: Mapping[str | None, str] = {"higher": " ↑", "lower": " ↓"}
 _SIGNS: Mapping[str, str] = {"exact_value": "=", "min_value": "≥", "max_value": "≤"}
 
@@ -93,6 +98,16 @@ def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cells).rstrip()
 
 
+def sparkline(values: Sequence[float]) -> str:
+    """The values as bars, the lowest of them the smallest."""
+    low, high = min(values), max(values)
+    if high == low:
+        return _BARS[3] * len(values)
+    # Halves first: the difference of two large numbers of unlike sign may be no number any more.
+    span = high / 2 - low / 2
+    return "".join(_BARS[min(7, int((value / 2 - low / 2) / span * 8))] for value in values)
+
+
 def quantity(value: Scalar, unit: str | None = None) -> str:
     """A measured value with its unit."""
     if isinstance(value, bool) or value is None:
@@ -104,11 +119,17 @@ def quantity(value: Scalar, unit: str | None = None) -> str:
 
 def measured(name: str, measurement: Measurement) -> str:
     """A metric for a table: name, value, spread of its samples, and which way is better."""
-    text = f"{visible(name)} {quantity(measurement.value, unit_beside(name, measurement.unit))}"
+    value, spread = value_and_spread(name, measurement)
+    arrow = _ARROWS.get(measurement.direction, "")
+    return f"{visible(measurement.label or name)} {value}{spread and f' {spread}'}{arrow}"
+
+
+def value_and_spread(name: str, measurement: Measurement) -> tuple[str, str]:
+    """A metric's value, and the spread of its samples if that is worth a reader's time."""
     spread = _relative_spread(measurement.samples)
-    if spread is not None and spread >= SMALLEST_SPREAD:
-        text += f" ±{numbers.percent(spread, 2)}"
-    return text + _ARROWS.get(measurement.direction, "")
+    told = spread is not None and spread >= SMALLEST_SPREAD
+    value = quantity(measurement.value, unit_beside(name, measurement.unit))
+    return value, f"±{numbers.percent(spread, 2)}" if spread is not None and told else ""
 
 
 def unit_beside(name: str, unit: str | None) -> str | None:

@@ -2,45 +2,28 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock, Thread
 from types import TracebackType
 from typing import Self, TextIO
 
-from rich import box
 from rich.console import Console, Group
 from rich.live import Live
-from rich.table import Table as Grid
 from rich.text import Text
 
-from paceline.model import Case, Plan, Record, Report, Status
-from paceline.numbers import clock, duration
-from paceline.report.format import measured, output_line, visible
-from paceline.report.table import (
-    Row,
-    complaints,
-    finding_lines,
-    key_metrics,
-    make_table,
-    plain_lines,
-    summary,
-)
-from paceline.report.terminal import Tail, logs_lines, warning_lines
+from paceline.model import Case, Plan, ReadBefore, Record, Report, Status
+from paceline.numbers import clock
+from paceline.report.format import cleaned, output_line, visible
+from paceline.report.lines import SessionLines, Tail
+from paceline.report.table import Screen, wrapped
+from paceline.report.terminal import next_step
 
 REFRESHES_A_SECOND = 4
 TAIL_LINES = 6
 MOST_RUNNING_SHOWN = 8
-NARROWEST_GRID = 70
-"""Columns below which a grid would fold its cells into unreadable pillars."""
-
-_STYLES: Mapping[Status, str] = {
-    Status.PASSED: "green",
-    Status.SKIPPED: "yellow",
-    Status.INTERRUPTED: "yellow",
-}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,20 +69,26 @@ class _View:
 class LiveConsole:
     """Draws the running cases below, and leaves a line for each that ended above them."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, *, verbose: bool = False) -> None:
         self.fault: OSError | None = None  # a terminal that goes away takes whoever would read of it along
         self._screen = Console(file=stream, highlight=False, markup=False, emoji=False)
-        # Never held while printing: the refreshing thread holds rich's lock when it asks for the view.
+        colour = not self._screen.no_color and self._screen.color_system is not None
+        self._shape = Screen(width=self._screen.width, colour=colour)
+        self._lines = SessionLines(self._shape, verbose=verbose)
+        # Held while something is drawn, and never asked for while the other one is held: rich works out how much to
+        # erase before it draws, so that two at once would erase lines that are to stay.
+        self._drawing = Lock()
         self._lock = Lock()
         self._running: dict[str, Running] = {}
         self._counts: Counter[Status] = Counter()
         self._total = 0
         self._kept = 0
         self._started_s: float | None = None
+        self._ended = Event()
         self._live = Live(
             _View(self._view),
             console=self._screen,
-            refresh_per_second=REFRESHES_A_SECOND,
+            auto_refresh=False,
             transient=True,
             redirect_stdout=False,
             redirect_stderr=False,
@@ -111,16 +100,26 @@ class LiveConsole:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._live.stop()
+        self._stop()
 
-    def session_started(self, plan: Plan, kept: int) -> None:
+    def _refresh(self) -> None:
+        while not self._ended.wait(1 / REFRESHES_A_SECOND):
+            with self._drawing, suppress(OSError):
+                self._live.refresh()
+
+    def _stop(self) -> None:
+        self._ended.set()
+        with self._drawing:
+            self._live.stop()
+
+    def session_started(self, plan: Plan, kept: int, read_before: ReadBefore | None = None) -> None:
         self._started_s = time.monotonic()
         self._total = len(plan.setups) + len(plan.cases)
         self._kept = kept
-        self._print(Text(f"Started session {visible(plan.session)}", style="bold"))
-        if kept:
-            self._print(Text(f"Keeping {kept:,} of {self._total:,} cases that finished before", style="dim"))
-        self._live.start()
+        self._print(self._lines.started(plan, kept, read_before))
+        with self._drawing:
+            self._live.start()
+        Thread(target=self._refresh, daemon=True).start()
 
     def case_started(self, case: Case, command: Sequence[str], entry_dir: Path, tail: Tail) -> None:
         with self._lock:
@@ -134,49 +133,27 @@ class LiveConsole:
 
     def case_finished(self, record: Record, entry_dir: Path) -> None:
         with self._lock:
-            self._running.pop(record.case.name, None)
+            running = self._running.pop(record.case.name, None)
             self._counts[record.status] += 1
-        with suppress(OSError):
-            self._screen.print(_finished_line(record), no_wrap=True, overflow="ellipsis")
-        for line in complaints(record):
-            self._print(Text(f"     {line}", style="red"))
-        for line in warning_lines(record):
-            self._print(Text(f"     {line}", style="yellow"))
-        for line in [] if record.status.ok else logs_lines(record, entry_dir):
-            self._print(Text(f"     {line}", style="dim"))
+        self._print(self._lines.finished(record, entry_dir, running.tail if running else None))
 
     def note(self, text: str) -> None:
-        for line in text.splitlines():
-            self._print(Text(visible(line), style="yellow"))
+        self._print(self._shape.paint(visible(line), "doubt") for line in text.splitlines())
+
+    def mention(self, text: str) -> None:
+        self.note(text)
 
     def session_finished(self, report: Report, session_dir: Path | str) -> None:
-        self._live.stop()
+        self._stop()
         elapsed_s = None if self._started_s is None else time.monotonic() - self._started_s
-        table = make_table(report)
-        self._print(Text())
-        if not table.rows or self._screen.width < NARROWEST_GRID:
-            for line in plain_lines(table):
-                self._print(Text(line))
-        else:
-            with suppress(OSError):
-                self._screen.print(_grid(table.rows))
-            for footnote in table.footnotes:
-                self._print(Text(footnote, style="dim"))
-        self._print(Text())
-        for line in finding_lines(report):
-            self._print(Text(line, style="red" if line.startswith("worse") else "default"))
-        if report.unfinished:
-            self._print(Text(f"Unfinished: {visible(report.unfinished)}", style="bold red"))
-        if report.inconclusive:
-            self._print(Text(f"Inconclusive: {visible(report.inconclusive)}", style="bold yellow"))
-        self._print(Text(summary(report, elapsed_s), style="bold green" if report.ok else "bold red"))
-        self._print(Text(f"Results in {visible(str(session_dir))}"))
+        self._print(self._lines.ended(report, session_dir, elapsed_s, next_step(report, session_dir)))
 
-    def _print(self, text: Text) -> None:
-        # Soft wrap leaves breaking to the terminal, so that a path can be copied whole. A terminal that
-        # went away must not end the session.
-        with suppress(OSError):
-            self._screen.print(text, soft_wrap=True)
+    def _print(self, lines: Iterable[str]) -> None:
+        # Soft wrap leaves a word that is too long to the terminal, so that a path can be copied whole. A terminal
+        # that went away must not end the session.
+        whole = "\n".join(part for line in lines for part in wrapped(line, self._shape))
+        with self._drawing, suppress(OSError):
+            self._screen.print(Text.from_ansi(cleaned(whole)), soft_wrap=True)
 
     def _view(self) -> Group:
         now_s = time.monotonic()
@@ -217,37 +194,3 @@ def _running_lines(running: Running, now_s: float, tail_lines: int) -> list[Text
 
 def _one_line(text: str, style: str) -> Text:
     return Text(text, style=style, no_wrap=True, overflow="ellipsis")
-
-
-def _finished_line(record: Record) -> Text:
-    passed = record.status.ok
-    line = Text(f"  {'✅' if passed else '❌'} {visible(record.case.name)}", style=_style(record.status))
-    if not passed:
-        line.append(f"  {record.status.value.replace('_', ' ')}")
-    if record.exec_time_s:
-        line.append(f"  {duration(record.exec_time_s)}", style="default")
-    for name, value in key_metrics(record):
-        line.append(f"  {measured(name, value)}", style="dim default")
-    return line
-
-
-def _style(status: Status) -> str:
-    return _STYLES.get(status, "red")
-
-
-def _grid(rows: Sequence[Row]) -> Grid:
-    """The final table as rich draws it."""
-    grid = Grid(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    grid.add_column("case", overflow="fold")
-    grid.add_column("status", no_wrap=True)
-    grid.add_column("time", justify="right", no_wrap=True)
-    grid.add_column("metrics", overflow="fold")
-    for row in rows:
-        details = Text("\n".join(row.metrics))
-        if row.complaints:
-            details.append(("\n" if row.metrics else "") + "\n".join(row.complaints), style="red")
-        if row.notes:
-            details.append("\n" * bool(details.plain) + "\n".join(row.notes), style="yellow")
-        status = Text(row.status.value.replace("_", " "), style=_style(row.status))
-        grid.add_row(Text(row.case), status, Text(row.time), details)
-    return grid

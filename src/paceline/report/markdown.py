@@ -11,8 +11,8 @@ from paceline.numbers import duration, spread_note
 from paceline.record import below, codec
 from paceline.record.directory import SessionDir
 from paceline.record.repository import git_of_suite
+from paceline.report.cases import key_metrics, not_run, summary
 from paceline.report.format import checked, measured, output_line, quantity, tolerance_of, visible
-from paceline.report.table import key_metrics, not_run, summary
 
 TAIL_LINES = 20
 MOST_DETAILS = 100
@@ -65,7 +65,16 @@ class MarkdownWriter:
             if output:
                 lines += ["", "The last lines of its output:", "", *_fenced(output)]
         lines += ["", f"… and {hidden:,} more."] if self._failed and hidden > 0 else []
-        waiting = list(self._waiting) if not_run(report) else []
+        before = [name for name in self._waiting if name in report.done_before]
+        if before:
+            lines += ["", "## Done before", "", "An earlier session has the results of these:", ""]
+            lines += [
+                f"- {escape(name)}: {escape(report.done_before[name])}" for name in before[:MOST_DETAILS]
+            ]
+        lines += ["", f"… and {len(before) - MOST_DETAILS:,} more."] if len(before) > MOST_DETAILS else []
+        waiting = (
+            [name for name in self._waiting if name not in report.done_before] if not_run(report) else []
+        )
         if waiting:
             lines += ["", "## Not run", "", "The session ended before these began:", ""]
             lines += [f"- {escape(name)}" for name in waiting[:MOST_DETAILS]]

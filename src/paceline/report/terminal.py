@@ -1,54 +1,51 @@
-"""What a session tells while it runs and when it ends, as plain lines; `make_console` picks the view.
-
-A console is called from the threads that run cases, and all text it gets is redacted already.
-"""
+"""What a session prints while it runs and when it ends; `make_console` picks the view."""
 
 import os
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from threading import Lock
-from types import TracebackType
-from typing import TYPE_CHECKING, Self, TextIO
+from typing import TYPE_CHECKING, Literal, TextIO
 
-from paceline.model import Case, Plan, Record, Report, Status
-from paceline.numbers import seconds_text
-from paceline.report.format import cleaned, spelled_for, visible
-from paceline.report.table import complaints, finding_lines, make_table, marks, plain_lines, summary
+from paceline.model import Case, Plan, ReadBefore, Record, Report, Status
+from paceline.record.layout import is_session, names_in
+from paceline.record.redact import mask_urls
+from paceline.report.cases import finding_lines, summary
+from paceline.report.format import visible
+from paceline.report.lines import SessionLines, Tail
+from paceline.report.log import LineWriter, LogConsole
+from paceline.report.table import Screen, screen_of, wrapped
 
 if TYPE_CHECKING:
     from paceline.report.live import LiveConsole
 
-Tail = Callable[[int], list[str]]
-"""Gives the last so many lines of a case's output, now."""
-
-MOST_WARNINGS = 3
-
-_OUTCOMES: Mapping[Status, str] = {
-    Status.PASSED: "✅ Run Succeeded",
-    Status.SKIPPED: "❌ Run Skipped",
-    Status.INTERRUPTED: "❌ Run Interrupted",
-}
-_GREEN, _RED, _RESET = "\x1b[32m", "\x1b[31m", "\x1b[0m"
+_USUAL, _DATABASE = "results", "benchmark.db"
+Log = Literal["auto", "plain"]
+"""`plain` is the hierarchical log, wherever it is read."""
 
 
 def make_console(
-    stream: TextIO, *, quiet: bool = False, environ: Mapping[str, str] | None = None
-) -> "PlainConsole | LiveConsole":
-    """The console that suits the stream: live on a terminal that can redraw, plain lines elsewhere."""
+    stream: TextIO,
+    *,
+    quiet: bool = False,
+    verbose: bool = False,
+    log: Log = "auto",
+    environ: Mapping[str, str] | None = None,
+) -> "LogConsole | LineConsole | LiveConsole":
+    """The console that suits the stream: live on a terminal that can redraw, lines elsewhere."""
     variables = os.environ if environ is None else environ
+    screen = screen_of(stream, variables)
+    if log == "plain":
+        return LogConsole(stream, colour=screen.colour)
     if quiet:
-        return QuietConsole(stream)
+        return QuietConsole(stream, screen)
     if _can_redraw(stream, variables):
         stream = getattr(stream, "uncleaned", stream)  # It moves the cursor, and cleans what it shows itself.
         from paceline.report.live import LiveConsole  # rich costs 50 ms that a log file need not pay
 
-        return LiveConsole(stream)
-    wants_colour = bool(variables.get("FORCE_COLOR")) and not variables.get("NO_COLOR")
-    return PlainConsole(stream, colour=wants_colour)
+        return LiveConsole(stream, verbose=verbose)
+    return LineConsole(stream, screen, verbose=verbose)
 
 
 def _can_redraw(stream: TextIO, environ: Mapping[str, str]) -> bool:
@@ -56,165 +53,113 @@ def _can_redraw(stream: TextIO, environ: Mapping[str, str]) -> bool:
     return stream.isatty() and environ.get("TERM", "dumb") not in {"", "dumb"} and encoding == "utf8"
 
 
-class PlainConsole:
-    """The hierarchical log: session, case, what was run, how it ended, where its output is."""
+class LineConsole(LineWriter):
+    """A line for each case, once it has ended."""
 
-    def __init__(self, stream: TextIO, *, colour: bool = False) -> None:
-        self._stream = stream
-        self._colour = colour
-        self._lock = Lock()
-        self._block = ""
-        self.fault: OSError | None = None
-        """Why the stream takes no more; then nothing more is written."""
-        self._copy: TextIO | None = None
-        self._started_s: float | None = None
+    def __init__(self, stream: TextIO, screen: Screen, *, verbose: bool = False) -> None:
+        super().__init__(stream)
+        self._screen = screen
+        self._lines = SessionLines(screen, verbose=verbose)
+        self._tails: dict[str, Tail] = {}
 
-    def __enter__(self) -> Self:
-        return self
+    def _write(self, lines: Sequence[str]) -> None:
+        super()._write([part for line in lines for part in wrapped(line, self._screen)])
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        return None
-
-    def copy_to(self, stream: TextIO) -> bool:
-        """Write the same lines to a second stream from now on; False if these are not plain lines of everything."""
-        if type(self) is PlainConsole and not self._colour:
-            self._copy = stream
-        return self._copy is not None
-
-    def session_started(self, plan: Plan, kept: int) -> None:
+    def session_started(self, plan: Plan, kept: int, read_before: ReadBefore | None = None) -> None:
         self._started_s = time.monotonic()
-        lines = [f"Started session {visible(plan.session)}..."]
-        if kept:
-            lines.append(
-                f"\tKeeping {kept:,} of {len(plan.setups) + len(plan.cases):,} cases that finished before"
-            )
         with self._lock:
-            self._write(lines)
+            self._write(list(self._lines.started(plan, kept, read_before)))
 
     def case_started(self, case: Case, command: Sequence[str], entry_dir: Path, tail: Tail) -> None:
         with self._lock:
-            self._open_block(case.name, "Running data setup" if case.kind == "data_setup" else "Running")
-            self._write([f"\t\tRunning command {command_line(command)}"])
+            self._tails[case.name] = tail
 
     def run_started(self, case: Case, label: str) -> None:
-        with self._lock:
-            self._open_block(case.name, "Running")
-            self._write([f"\t\tRunning {visible(label)}"])
+        return None
 
     def case_finished(self, record: Record, entry_dir: Path) -> None:
         with self._lock:
-            self._open_block(record.case.name, "Finished")
-            text = outcome(record)
-            if self._colour:
-                text = f"{_GREEN if record.status.ok else _RED}{text}{_RESET}"
-            self._write([f"\t\t{text}", *_details(record, entry_dir)])
-            self._block = ""
+            tail = self._tails.pop(record.case.name, None)
+            self._write(list(self._lines.finished(record, entry_dir, tail)))
 
     def note(self, text: str) -> None:
         with self._lock:
-            self._write([f"\t{visible(line)}" for line in text.splitlines()])
+            self._write([visible(line) for line in text.splitlines()])
+
+    def mention(self, text: str) -> None:
+        self.note(text)
 
     def session_finished(self, report: Report, session_dir: Path | str) -> None:
-        elapsed_s = None if self._started_s is None else time.monotonic() - self._started_s
         with self._lock:
-            self._write(["", *plain_lines(make_table(report)), ""])
-            self._write(
-                [
-                    *finding_lines(report),
-                    *_shortfall(report),
-                    summary(report, elapsed_s),
-                    f"Results in {visible(str(session_dir))}",
-                ]
-            )
-
-    def _open_block(self, name: str, verb: str) -> None:
-        """Cases that run side by side take turns on the stream: say whose lines follow when that changes."""
-        if self._block != name:
-            self._write([f"\t{verb} {visible(name)}"])
-        self._block = name
-
-    def _write(self, lines: Sequence[str]) -> None:
-        if not lines:
-            return
-        text = cleaned("\n".join(lines) + "\n")
-        if self._copy is not None:
-            with suppress(OSError, ValueError):  # full, or closed when the session was
-                self._copy.write(text)
-                self._copy.flush()
-        if self.fault:
-            return
-        try:
-            self._stream.write(spelled_for(self._stream.encoding, text))
-            self._stream.flush()
-        except OSError as error:
-            # The reader went away or the disk is full: the session and its files matter more than its log.
-            self.fault = error
+            step = next_step(report, session_dir)
+            self._write(list(self._lines.ended(report, session_dir, self._elapsed_s, step)))
 
 
-class QuietConsole(PlainConsole):
-    """Says nothing until the end, then what failed and one line that sums up."""
+class QuietConsole(LineConsole):
+    """Says nothing until the end but what failed, then one line that sums up."""
 
-    def session_started(self, plan: Plan, kept: int) -> None:
+    def session_started(self, plan: Plan, kept: int, read_before: ReadBefore | None = None) -> None:
         self._started_s = time.monotonic()
-
-    def case_started(self, case: Case, command: Sequence[str], entry_dir: Path, tail: Tail) -> None:
-        return None
-
-    def run_started(self, case: Case, label: str) -> None:
-        return None
+        self._lines.fit([visible(case.name) for case in (*plan.setups, *plan.cases)])
 
     def case_finished(self, record: Record, entry_dir: Path) -> None:
         if not record.status.ok:
             super().case_finished(record, entry_dir)
 
+    def mention(self, text: str) -> None:
+        return None
+
     def session_finished(self, report: Report, session_dir: Path | str) -> None:
-        elapsed_s = None if self._started_s is None else time.monotonic() - self._started_s
         with self._lock:
+            failing = replace(report, findings=tuple(one for one in report.findings if one.fails))
+            short = (("Unfinished", report.unfinished), ("Inconclusive", report.inconclusive))
+            lines = [*finding_lines(failing), *(f"{word}: {visible(text)}" for word, text in short if text)]
             results = f"results in {visible(str(session_dir))}"
-            failing = finding_lines(
-                replace(report, findings=tuple(one for one in report.findings if one.fails))
-            )
-            self._write([*failing, *_shortfall(report), f"{summary(report, elapsed_s)}; {results}"])
+            self._write([*lines, f"{summary(report, self._elapsed_s)}; {results}"])
 
 
-def command_line(command: Sequence[str]) -> str:
-    """A command as a shell would take it, on one line."""
-    return visible(shlex.join(command))
+def next_step(report: Report, session_dir: Path | str) -> str:
+    """What a reader does next, as a command that works where the session was run."""
+    where = shlex.quote(_near(session_dir))
+    if report.interrupted or report.unfinished:
+        return f"the same command with --resume {shlex.quote(report.plan.session)} goes on from here"
+    bad = next((record for record in report.records if not record.status.ok), None) if not report.ok else None
+    if bad is not None and bad.status is not Status.SKIPPED:
+        return f"paceline show {where} {shlex.quote(bad.case.name)}"
+    if any(one.fails for one in report.findings):
+        return f"paceline regressions{_of_database(report.database)}"
+    if not report.ok:
+        return f"paceline show {where}"
+    if isinstance(session_dir, Path) and not _has_others(session_dir):
+        return "the same command once more; then 'paceline compare' says what changed"
+    return f"paceline compare{_of_results(session_dir)}"
 
 
-def outcome(record: Record) -> str:
-    """How a case ended, in the words of the log."""
-    words = _OUTCOMES.get(record.status, "❌ Run Failed")
-    if record.status is not Status.SKIPPED:
-        words += f" in {seconds_text(record.exec_time_s)} seconds"
-    if record.status in _OUTCOMES:
-        return words
-    return f"{words} ({record.status.value.replace('_', ' ')})"
+def _has_others(session_dir: Path) -> bool:
+    results = session_dir.parent
+    names = (name for name in names_in(results) if name != session_dir.name)
+    return any(is_session(results / name) for name in names)
 
 
-def _shortfall(report: Report) -> list[str]:
-    lines = (("Unfinished", report.unfinished), ("Inconclusive", report.inconclusive))
-    return [f"{word}: {visible(text)}" for word, text in lines if text]
+def _of_results(session_dir: Path | str) -> str:
+    """The option that names a results directory other than the usual one."""
+    parent = session_dir.rpartition("/")[0] if isinstance(session_dir, str) else _near(session_dir.parent)
+    return "" if parent == _USUAL else f" --results-dir {shlex.quote(parent)}"
 
 
-def _details(record: Record, entry_dir: Path) -> list[str]:
-    """What belongs under the outcome: why, warnings, the place of the logs."""
-    lines = [f"\t\t{line}" for line in (*complaints(record), *marks(record))]
-    lines += [f"\t\t{line}" for line in warning_lines(record)]
-    return lines + [f"\t\t{line}" for line in logs_lines(record, entry_dir)]
+def _of_database(url: str) -> str:
+    """The option that names a history other than the usual one; one with a password in it is not printed."""
+    if mask_urls(url) != url:
+        return ""
+    near = url if "://" in url else _near(Path(url).absolute())
+    return "" if near in ("", _DATABASE, f"{_USUAL}/{_DATABASE}") else f" --db {shlex.quote(near)}"
 
 
-def warning_lines(record: Record) -> list[str]:
-    """A case's first warnings; fifty repetitions on a busy machine would say the same fifty times."""
-    lines = [f"warning: {visible(warning)}" for warning in record.warnings[:MOST_WARNINGS]]
-    hidden = len(record.warnings) - len(lines)
-    return [*lines, f"… and {hidden:,} more warnings in record.json"] if hidden > 0 else lines
-
-
-def logs_lines(record: Record, entry_dir: Path) -> list[str]:
-    """Where a case's output lies, if it ran: repeated runs have a directory each."""
-    path = entry_dir / ("logs" if record.case.runs == 1 else "attempts")
-    ran = record.status is not Status.SKIPPED and path.is_dir()
-    return [f"Logs found in {visible(str(path))}"] if ran else []
+def _near(place: Path | str) -> str:
+    """A session's path as one would type it here."""
+    if isinstance(place, str):
+        return place
+    try:
+        return str(place.relative_to(Path.cwd()))
+    except (OSError, ValueError):
+        return str(place)

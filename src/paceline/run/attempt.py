@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from paceline import metrics as known
 from paceline.errors import PacelineError
-from paceline.model import Case, Measurement, Record, Scalar, Status, is_number
+from paceline.model import Case, Direction, Measurement, Metric, Record, Scalar, Status, is_number
 from paceline.numbers import number
 from paceline.record.events import RUN_ENDED, RUN_STARTED, utc_now
 from paceline.record.packages import conda_explicit
@@ -32,7 +32,8 @@ from paceline.run.context import Context, Stop, Tasks, Write
 from paceline.run.interpreter import foreign_python, packages_of
 from paceline.run.local.process import Command, Exit, Warden, describe_death
 from paceline.run.scheduler import Grant
-from paceline.run.script_output import OutputLog, ScriptOutput, read
+from paceline.run.script_output import OUTCOME, OutputLog, ScriptOutput, line_that_says_why, read
+from paceline.run.sharing import Ran, SharedProcess, blamed
 
 if TYPE_CHECKING:
     from paceline.run.ray.cluster import RayCluster
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 METRICS = "metrics.json"
 _RAY = re.compile(r"ray(?:==| @)")
 _FIGURES = re.compile(r"\d[\d.,]*")
+_LINES_OF_REASON = 200
 CURVE_FROM_S = 0.1
 """From which run time on the samples are kept as a curve; shorter runs have a handful of them."""
 
@@ -114,10 +116,14 @@ def verdict(case: Case, ended: Exit, output: ScriptOutput, tail: Sequence[str]) 
             "lost": Status.INFRA_ERROR,
         }
         return statuses.get(ended.reason, Status.FAILED), ended.message
+    if output.outcome == "skipped" and not ended.returncode:
+        return Status.SKIPPED, output.reason or "the benchmark says that it does not apply here"
+    if output.outcome == "failed" and output.reason:
+        return Status.FAILED, output.reason
     if ended.returncode:
-        said = f": {tail[0].strip()}" if tail and tail[0].strip() else ""
-        code = ended.returncode
-        return Status.FAILED, f"{describe_death(code) if code < 0 else f'exit code {code}'}{said}"
+        said, code = line_that_says_why(tail), ended.returncode
+        death = describe_death(code) if code < 0 else f"exit code {code}"
+        return Status.FAILED, f"{death}: {said}" if said else death
     if case.metrics_required and not output.has_metrics:
         why = f" ({'; '.join(output.problems)})" if output.problems else ""
         where = "the directory given by --benchmark-results-path"
@@ -141,22 +147,28 @@ def merged_warnings(runs: Sequence[Run]) -> tuple[str, ...]:
     )
 
 
-def measurements(runs: Sequence[Run]) -> dict[str, Measurement]:
-    """All samples of each metric over the runs; what the script says wins over what we measured."""
+def measurements(runs: Sequence[Run], said: tuple[Metric, ...] = ()) -> dict[str, Measurement]:
+    """All samples of each metric over the runs; what the script says wins over what we measured.
+
+    What a metric means is for the suite to say (`said`), then for the script, then for its name.
+    """
     samples: dict[str, list[Scalar]] = {}
     units: dict[str, str] = {}
+    directions: dict[str, Direction] = {}
     for run in runs:
         units.update(run.output.units)
+        directions.update(run.output.directions)
         for name, value in {**run.collected, **run.output.metrics}.items():
             samples.setdefault(name, []).extend(value if isinstance(value, tuple) else (value,))
     found = {}
     for name, values in samples.items():
-        metric = known.describe(name, units.get(name))
+        metric = known.describe(name, units.get(name), directions.get(name), said)
         found[name] = Measurement(
             value=_representative(values),
             unit=metric.unit,
             direction=metric.direction,
             samples=tuple(values),
+            label=metric.label,
         )
     return found
 
@@ -279,62 +291,71 @@ class Attempt:
 
     def _run_once(self, position: int) -> Run:
         """One of the case's runs, of which warm-ups come first."""
-        case, context, run_id = self._case, self._context, uuid.uuid4().hex
-        label = None
-        if case.runs > 1:
-            kind, number, count = "warmup", position + 1, case.warmup
-            if position >= case.warmup:
-                kind, number, count = "repeat", position + 1 - case.warmup, case.repeat
-            label = f"{kind}-{number}"
-            context.listener.run_started(case, f"{kind} {number}/{count}")
-        run_dir = context.directory.run_dir(self._case, label)
-        command = self._command(run_dir)
-        results_path = Path(self._case.at(self._case.results_path, run_dir))
+        case, context = self._case, self._context
+        label = self._label(position)
+        run_dir = context.directory.run_dir(case, label)
+        results_path = Path(case.at(case.results_path, run_dir))
         results_path.mkdir(parents=True, exist_ok=True)
-        command = replace(
-            command,
-            env={
-                **command.env,
-                **(self._cluster.env if self._cluster else {}),
-                "PACELINE_RESULTS_PATH": str(results_path),
-                "PACELINE_SESSION": context.session,
-                "PACELINE_CASE": self._case.name,
-                "PACELINE_RUN_ID": run_id,
-            },
-        )
+        # A run before may have left these, in a directory that they share.
+        (results_path / OUTCOME).unlink(missing_ok=True)
         metrics_before = _stamp(results_path / METRICS)
-        gpus = self._grant.gpus if case.resources.gpus else ()
-        collectors = make_collectors(run_dir, gpu_interval_s=context.gpu_interval_s, gpus=gpus)
-        system = SystemCollector(case.resources.cpus, context.beside_cpus)
-        with OutputLog(run_dir / "logs", context.redactor.stream) as log, ExitStack() as stack:
-            self._log = log
-            context.events.write(RUN_STARTED, case=self._case.name, label=label, run_id=run_id)
-            for collector in collectors:
-                stack.enter_context(collector)
-            with system:
-                ended = self._warden.run(command, log.write, cancelled=self._stop.is_set)
-        context.events.write(RUN_ENDED, run_id=run_id)
+        with context.shared.get(case.process, SharedProcess()).turn() as shared:
+            ran = shared.take(case, label, results_path)
+            if ran is None:
+                command, run_id = self._command_of_run(run_dir, results_path, shared, label)
+                gpus = self._grant.gpus if case.resources.gpus else ()
+                collectors = make_collectors(run_dir, gpu_interval_s=context.gpu_interval_s, gpus=gpus)
+                system = SystemCollector(case.resources.cpus, context.beside_cpus)
+                with OutputLog(run_dir / "logs", context.redactor.stream) as log, ExitStack() as stack:
+                    self._log = log
+                    context.events.write(RUN_STARTED, case=case.name, label=label, run_id=run_id)
+                    for collector in collectors:
+                        stack.enter_context(collector)
+                    with system:
+                        ended = self._warden.run(command, log.write, cancelled=self._stop.is_set)
+                context.events.write(RUN_ENDED, run_id=run_id)
+                ran = shared.keep(label, _ran(ended, log, system, collectors, run_dir))
         output = _written_by_this_run(read(results_path), results_path / METRICS, metrics_before)
-        warnings = [*output.problems]
-        if ended.leftovers:
-            names = ", ".join(ended.leftovers)
-            warnings.append(f"background processes outlived the command and were ended: {names}")
-        warnings += [log.warning, *(note for part in collectors for note in part.warnings())]
-        if ended.usage.wall_s >= CURVE_FROM_S:
-            warnings.append(write_samples(run_dir / "resources.csv", ended.usage.samples))
-        status, reason = verdict(self._case, ended, output, log.tail(1))
+        ended = blamed(
+            ran, has_told=bool(case.process) and (output.has_metrics or output.outcome is not None)
+        )
+        status, reason = verdict(case, ended, output, ran.tail)
         return Run(
             exit=ended,
             output=output,
-            collected=_collected(ended, system, collectors),
-            warnings=tuple(filter(None, (*warnings, *system.warnings()))),
-            conditions=replace(
-                system.conditions(ended.usage),
-                gpus=tuple(text for part in collectors for text in part.disturbances()),
-            ),
+            collected=ran.collected,
+            warnings=tuple(filter(None, (*output.problems, *output.warnings, *ran.warnings))),
+            conditions=ran.conditions,
             status=status,
             reason=reason,
         )
+
+    def _label(self, position: int) -> str | None:
+        """What a run of several is called, said to those who watch; None for the only one."""
+        case = self._case
+        if case.runs == 1:
+            return None
+        kind, number, count = "warmup", position + 1, case.warmup
+        if position >= case.warmup:
+            kind, number, count = "repeat", position + 1 - case.warmup, case.repeat
+        self._context.listener.run_started(case, f"{kind} {number}/{count}")
+        return f"{kind}-{number}"
+
+    def _command_of_run(
+        self, run_dir: Path, results_path: Path, shared: SharedProcess, label: str | None
+    ) -> tuple[Command, str]:
+        """The command with what tells its process where to write, and the id of the run."""
+        command, run_id = self._command(run_dir), uuid.uuid4().hex
+        told = {
+            "PACELINE_RESULTS_PATH": str(results_path),
+            "PACELINE_SESSION": self._context.session,
+            "PACELINE_CASE": self._case.name,
+            "PACELINE_RUN_ID": run_id,
+        }
+        timeout_s = shared.timeout_s(self._case, label)
+        argv = (*command.argv, *shared.words(self._case, label))
+        env = {**command.env, **(self._cluster.env if self._cluster else {}), **told}
+        return replace(command, argv=argv, env=env, timeout_s=timeout_s), run_id
 
     def _command(self, run_dir: Path) -> Command:
         """The case's command in the user's environment, changed only as the entry says; its cluster has it too."""
@@ -364,7 +385,7 @@ class Attempt:
             exec_time_s=round(statistics.median(walls_s), 6),
             timings_s={"run": sum(walls_s)},
             returncode=last.exit.returncode,
-            metrics=measurements(runs),
+            metrics=measurements(runs, self._case.metrics),
             params=last.output.params,
             warnings=warnings,
             disturbed=disturbed,
@@ -388,6 +409,27 @@ class Attempt:
             return runs, texts, warnings
         voided = f"{len(runs) - len(kept)} of {len(runs)} runs are not counted, since they were disturbed"
         return kept, (), (*warnings, voided)
+
+
+def _ran(
+    ended: Exit, log: OutputLog, system: SystemCollector, collectors: Sequence[Collector], run_dir: Path
+) -> Ran:
+    """What was seen around a process."""
+    warnings = []
+    if ended.leftovers:
+        names = ", ".join(ended.leftovers)
+        warnings.append(f"background processes outlived the command and were ended: {names}")
+    warnings += [log.warning, *(note for part in collectors for note in part.warnings())]
+    if ended.usage.wall_s >= CURVE_FROM_S:
+        warnings.append(write_samples(run_dir / "resources.csv", ended.usage.samples))
+    gpus = tuple(text for part in collectors for text in part.disturbances())
+    return Ran(
+        exit=ended,
+        collected=_collected(ended, system, collectors),
+        warnings=(*warnings, *system.warnings()),
+        conditions=replace(system.conditions(ended.usage), gpus=gpus),
+        tail=tuple(log.tail(_LINES_OF_REASON)),
+    )
 
 
 def _collected(ended: Exit, system: SystemCollector, others: Sequence[Collector]) -> dict[str, float]:

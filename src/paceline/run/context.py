@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
-from typing import Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
-from paceline.model import Case, Plan, Record, Report, Status
+from paceline.model import Case, Plan, ReadBefore, Record, Report, Status
 from paceline.record.directory import SessionDir
 from paceline.record.environment import Environment
 from paceline.record.events import EventLog, utc_now
 from paceline.record.redact import Redactor
+
+if TYPE_CHECKING:
+    from paceline.run.sharing import SharedProcess
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -86,8 +89,11 @@ Write = Callable[[Record, Tasks], Record]
 class Listener(Protocol):
     """Called from the threads that run cases; all text is redacted already."""
 
-    def session_started(self, plan: Plan, kept: int) -> None:
-        """The session begins; `kept` records of an earlier run of it are not run again."""
+    def session_started(self, plan: Plan, kept: int, read_before: ReadBefore | None = None) -> None:
+        """The session begins; `kept` records of an earlier run of it are not run again.
+
+        `read_before` gives those who show it what the history knows of the cases.
+        """
 
     def case_started(
         self, case: Case, command: Sequence[str], entry_dir: Path, tail: Callable[[int], list[str]]
@@ -103,6 +109,9 @@ class Listener(Protocol):
     def note(self, text: str) -> None:
         """Something worth a line that belongs to no case."""
 
+    def mention(self, text: str) -> None:
+        """How it goes; nothing that somebody has to know who wants it quiet."""
+
     def session_finished(self, report: Report, session_dir: Path | str) -> None:
         """The session's files are complete."""
 
@@ -110,13 +119,14 @@ class Listener(Protocol):
 class SilentListener:
     """Says nothing, for sessions that somebody else reports."""
 
-    def session_started(self, plan: Plan, kept: int) -> None: ...
+    def session_started(self, plan: Plan, kept: int, read_before: ReadBefore | None = None) -> None: ...
     def case_started(
         self, case: Case, command: Sequence[str], entry_dir: Path, tail: Callable[[int], list[str]]
     ) -> None: ...
     def run_started(self, case: Case, label: str) -> None: ...
     def case_finished(self, record: Record, entry_dir: Path) -> None: ...
     def note(self, text: str) -> None: ...
+    def mention(self, text: str) -> None: ...
     def session_finished(self, report: Report, session_dir: Path | str) -> None: ...
 
 
@@ -136,12 +146,23 @@ class Context:
     secret_names: tuple[str, ...] = ()
     beside_cpus: float = 0.0
     """CPUs that cases of this session may use beside a run without our seeing it: in other slots of a node."""
+    done_before: dict[str, str] = field(default_factory=dict)
+    """Cases that an executor found done by an earlier session, and where their results are."""
+    shared: "dict[str, SharedProcess]" = field(default_factory=dict)
+    """Processes that several cases share, by name; an executor that knows none gives each case its own."""
 
     def note(self, text: str) -> None:
         """Say something that belongs to no case, on the terminal and in the session's log."""
+        self.listener.note(self._noted(text))
+
+    def mention(self, text: str) -> None:
+        """Say how it goes, unless the user wants it quiet."""
+        self.listener.mention(self._noted(text))
+
+    def _noted(self, text: str) -> str:
         text = self.redactor.text(text)
         self.events.write("note", text=text)
-        self.listener.note(text)
+        return text
 
     def blank_record(self, case: Case, status: Status, reason: str, attempt: int | None = None) -> Record:
         """The record of an attempt, the next one by default, that has nothing more to say."""

@@ -11,6 +11,7 @@ from paceline.run import attempt
 from paceline.run.context import Context, Stop, Write
 from paceline.run.local.process import Warden
 from paceline.run.scheduler import Grant, Ledger, Scheduler, machine_capacity
+from paceline.run.sharing import shared_processes
 
 LOCAL = "local"
 
@@ -46,6 +47,7 @@ class LocalExecutor:
         def run_case(case: Case, grant: Grant) -> Record:
             return attempt.run(case, self._wardens[grant.slot], grant, self._context, stop, write)
 
+        self._context.shared.update(shared_processes(cases, self._context.directory.path))
         ledger = Ledger(machine_capacity(), self._jobs)
         skip = partial(skip_case, self._context, write)
         yield from Scheduler(ledger, self._jobs, run_case, skip, stop).run(cases)

@@ -3,22 +3,29 @@
 import json
 import math
 import os
+import re
 import stat
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Protocol, Self
 
-from paceline.model import Scalar, is_number
+from paceline.model import Direction, Scalar, is_number
 from paceline.run.inert_pickle import BadPickle
 from paceline.run.task_metrics import Tally, read_lines, read_pickle
 
 Stream = Literal["stdout", "stderr"]
 
 TAIL_BYTES = 1 << 16
+_SAYS_WHY = re.compile(
+    r"\b(?:ERROR|FATAL|CRITICAL|PANIC)\b|\bpanicked at\b"  # logs and Rust
+    r"|\b(?:\w*Error|\w*Exception|error|fatal)(?:\[\w+\])?:\s"  # exceptions with a message, compilers, git
+    r"|^(?:\w+\.)*\w+(?:Error|Exception)$"  # and without one
+)
+_LONGEST_REASON = 500
 NAMES = {"stdout": "stdout.log", "stderr": "stderr.log", "both": "stdouterr.log"}
 
 
@@ -113,11 +120,21 @@ class OutputLog:
         self.warning = self.warning or f"output is missing from {name}: {error.strerror or error}"
 
 
+def line_that_says_why(lines: Sequence[str]) -> str:
+    """The last line of an output that says what went wrong; where none does, the last one that says anything."""
+    spoken = [line.strip() for line in reversed(lines) if line.strip()]
+    found = next(filter(_SAYS_WHY.search, spoken), spoken[0] if spoken else "")
+    return found if len(found) <= _LONGEST_REASON else f"{found[:_LONGEST_REASON]}…"
+
+
 MAX_JSON_BYTES = 64 << 20
 MAX_TASKS_BYTES = 256 << 20
 MAX_METRICS = 10_000
 MAX_SAMPLES = 100_000
 MAX_NAME = 500
+OUTCOME = "case_outcome.json"
+MAX_REASON = 1000
+MAX_WARNINGS = 100
 _MAX_DEPTH = 64
 _MAX_PROBLEMS_A_FILE = 10
 
@@ -131,9 +148,13 @@ class ScriptOutput:
     params: Mapping[str, Any] = field(default_factory=dict)
     metrics: Mapping[str, Scalar | tuple[Scalar, ...]] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
+    directions: Mapping[str, Direction] = field(default_factory=dict)
     tasks: tuple[Mapping[str, Any], ...] = ()
     problems: tuple[str, ...] = ()
     has_metrics: bool = False
+    outcome: Literal["skipped", "failed"] | None = None
+    reason: str = ""
+    warnings: tuple[str, ...] = ()
 
 
 class Unusable(Exception):
@@ -146,16 +167,41 @@ def read(results_path: Path) -> ScriptOutput:
     params = _read_mapping(results_path / "params.json", problems)
     written = _read_mapping(results_path / "metrics.json", problems)
     units = _read_mapping(results_path / "units.json", problems)
+    directions = _read_mapping(results_path / "directions.json", problems)
+    outcome = _read_mapping(results_path / OUTCOME, problems) or {}
     tally = _read_tasks(results_path, problems)
     metrics = {} if written is None else _flatten(written, problems)
     return ScriptOutput(
         params=params or {},
         metrics={**metrics, **tally.metrics()},
         units={name: unit for name, unit in (units or {}).items() if isinstance(unit, str)},
+        directions=_directions(directions or {}, problems),
         tasks=tuple(tally.tasks),
         problems=tuple(problems),
         has_metrics=bool(metrics),
+        outcome=next((one for one in ("skipped", "failed") if one == outcome.get("status")), None),
+        reason=_one_line(outcome.get("reason", "")),
+        warnings=tuple(map(_one_line, _listed(outcome.get("warnings"))))[:MAX_WARNINGS],
     )
+
+
+def _listed(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _one_line(value: object) -> str:
+    """The first line of a text, not longer than a reason may be."""
+    text = str(value).strip()
+    return text.splitlines()[0][:MAX_REASON] if text else ""
+
+
+def _directions(given: Mapping[str, Any], problems: list[str]) -> dict[str, Direction]:
+    known = {name: one for name, one in given.items() if one in ("lower", "higher")}
+    problems += [
+        f"directions.json: {_short(name)}: a direction is lower or higher, not {_short(str(given[name]))!r}"
+        for name in list(given.keys() - known.keys())[:_MAX_PROBLEMS_A_FILE]
+    ]
+    return known
 
 
 def _read_mapping(path: Path, problems: list[str]) -> dict[str, Any] | None:

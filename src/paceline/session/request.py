@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from paceline.evals.executor import ProgressCallback
     from paceline.evals.suite import SuiteExecutor
 
+USUAL_CONFIG = "paceline.yaml"
+_OTHER_CHARACTERS = re.compile(r"[^\w.+=@-]+")
+_LONGEST_SUITE = 60
 TIME = "{time}"
 """Stands in a session's name for the time when it begins."""
 
@@ -51,6 +55,8 @@ class Request:
     sinks: tuple[str, ...] = ()
     results_dir: Location | None = None
     session_name: str | None = None
+    matrix: bool = False
+    """Whether a file was named by `--matrix`, as older command lines do, whose sessions are called `nightly-run`."""
     resume: str | None = None
     only: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
@@ -122,6 +128,7 @@ def suite_executors(request: Request, loaded: Loaded) -> "list[SuiteExecutor]":
             base_result_dir=options.base_result_dir,
             on=options.on or request.on,
             on_progress=options.on_progress,
+            beside=loaded.files[-1].parent if loaded.files else None,
         )
     ]
 
@@ -151,6 +158,9 @@ def prepare(
     if request.delay_s:
         waits = ("sh", "-c", 'sleep "$0"; exec "$@"', f"{request.delay_s:.6f}")
         plan = replace(plan, cases=tuple(replace(case, argv=(*waits, *case.argv)) for case in plan.cases))
+    if request.setting and (words := request.setting.wrapped):
+        cases = tuple(replace(case, argv=(*words.get(case.name, ()), *case.argv)) for case in plan.cases)
+        plan = replace(plan, cases=cases)
     return _as_begun(plan if request.setups else replace(plan, setups=()))
 
 
@@ -209,7 +219,7 @@ def fixed_name(request: Request, loaded: Loaded) -> str:
 
 
 def _given_name(request: Request, loaded: Loaded) -> str:
-    """By the command line, or else by the configuration."""
+    """By the command line, or else by the configuration, which a suite is run with many times."""
     configured = loaded.config.session_name
     if request.session_name or configured is None:
         return request.session_name or ""
@@ -217,7 +227,14 @@ def _given_name(request: Request, loaded: Loaded) -> str:
         check_session_name(configured.replace(TIME, "0"))
     except SessionError as error:
         raise ConfigError([*loaded.problems, loaded.problem(("session_name",), str(error))]) from None
-    return configured
+    return configured if TIME in configured else f"{configured}-{TIME}"
+
+
+def suite_name(configs: Sequence[Path]) -> str:
+    """What a suite is called: as its first file, or if that has the usual name, as the directory around it."""
+    first = Path(os.path.abspath(configs[0]))  # noqa: PTH100 - a link's own name is what a user sees
+    name = first.parent.name if first.name == USUAL_CONFIG else first.stem
+    return _OTHER_CHARACTERS.sub("-", name).strip("-.")[:_LONGEST_SUITE] or "suite"
 
 
 def _session_name(request: Request, loaded: Loaded, results: Location) -> str:
@@ -228,7 +245,8 @@ def _session_name(request: Request, loaded: Loaded, results: Location) -> str:
             raise SessionError(f"no session to resume in {results}: start one without --resume")
         return names[0]
     results_dir = working_dir(results)
-    given = _given_name(request, loaded) or f"nightly-run-{TIME}"
+    suite = "nightly-run" if request.matrix else suite_name(request.configs)
+    given = _given_name(request, loaded) or f"{suite}-{TIME}"
     name = given.replace(TIME, f"{datetime.now(UTC):%Y%m%d-%H%M%S}")
     candidates = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
     try:

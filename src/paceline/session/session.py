@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,11 @@ from paceline.config.explain import resolved_text
 from paceline.config.load import Loaded, config_error
 from paceline.config.sinks import unset_in_sinks
 from paceline.errors import PacelineError, SessionError
+from paceline.history.urls import why_here
 from paceline.judge.requirements import judge, why_inconclusive
+from paceline.metrics import ask_for_directions, unheard_of
 from paceline.model import Case, Check, Finding, Plan, Record, Report, Setting, Status
-from paceline.plan import plan_json
+from paceline.plan import find_results_dir, plan_json
 from paceline.record import below
 from paceline.record.codec import dump, load
 from paceline.record.directory import SessionDir, is_kept, sessions
@@ -30,13 +33,14 @@ from paceline.record.packages import CONDA, PACKAGES
 from paceline.record.redact import Redactor, credentials_in, mask_urls
 from paceline.record.remote.address import Location
 from paceline.record.remote.session import NameTaken, RemoteCopy, keep_copy
+from paceline.record.repository import DEFAULT_BRANCH
 from paceline.report.files import write_report
 from paceline.run.context import Context, Listener, Stop, Tasks
 from paceline.run.executor import Executor, make_executor, skip_case
 from paceline.run.local.tree import sweep
 from paceline.run.ray.home import sweep_stale
 from paceline.run.scheduler import setup_failed, unmet_need
-from paceline.session.history import choose_database, read_levels, remember
+from paceline.session.history import choose_database, read_before, read_levels, remember
 from paceline.session.request import Request, fixed_name, load_config, prepare, suite_executors
 from paceline.session.transcript import Transcript
 from paceline.sinks.dispatch import Dispatcher
@@ -97,6 +101,12 @@ def remove_leftovers(results_dir: Path) -> None:
     sweep_stale()
 
 
+def _with_branch(declared: str | None) -> dict[str, str]:
+    """Our variables, among them the default branch that the suite declares; what the user set wins."""
+    own = dict(os.environ)
+    return {**own, DEFAULT_BRANCH: declared} if declared and not own.get(DEFAULT_BRANCH) else own
+
+
 class Session:
     """One run of a plan: what its cases share, the records they give, and the report at its end."""
 
@@ -108,7 +118,10 @@ class Session:
         setting = request.setting or Setting()
         history = loaded.config.history
         enabled = request.history and (history is None or history.enabled)
-        self._database = choose_database(request.db, history.url if history else None, enabled=enabled)
+        configured = history.url if history else None
+        # Evals by themselves lie elsewhere; what they find is kept with the suite's other results.
+        self._results = find_results_dir(loaded) if request.evals.alone else plan.directory.parent
+        self._database = choose_database(request.db, configured, self._results, enabled=enabled)
         redactor = Redactor((*plan.secret_values, *credentials_in(request.db or "")))
         environment = capture(
             python=setting.python or sys.executable,
@@ -118,6 +131,7 @@ class Session:
             # What is measured is the setting's repository, whichever one the suite lies in.
             config_files=() if setting.repo_dir else loaded.files,
             settings=plan.settings,
+            environ=_with_branch(history.default_branch if history else None),
         )
         self.context = Context(
             session=plan.session,
@@ -125,7 +139,7 @@ class Session:
             redactor=redactor,
             events=EventLog(plan.directory / EVENTS, redactor),
             listener=listener,
-            environ=dict(os.environ),
+            environ={**os.environ, **setting.inherited},
             environment=environment,
             gpu_interval_s=plan.settings.gpu_stats_interval_s,
             details=setting.details,
@@ -142,6 +156,8 @@ class Session:
         """How the cases of the plan that have a record ended, by kind and name."""
         self._relative: dict[tuple[str, str], tuple[Check, ...]] = {}
         """Their requirements that are relative to the history, checked."""
+        self._said = {case.name: case.metrics for case in plan.cases if case.metrics}
+        self._unheard_of: dict[str, None] = {}
         self._fault = ""
         """Why no further case should begin: the disk is full, or the session was taken over."""
 
@@ -218,9 +234,12 @@ class Session:
             kept=len(self._ended),
             history=self._database is not None,
         )
-        self._listener.session_started(self._masked, len(self._ended))
+        before = partial(read_before, self._plan, self._database, self._levels)
+        self._listener.session_started(self._masked, len(self._ended), before)
         for text in (*self._plan.warnings, *filter(None, [self._levels.fault])):
             self.context.note(text)
+        if here := why_here(self._database or "", self._results):
+            self.context.mention(here)
         with Dispatcher(self._plan, self.context.redactor, self.context.note) as sinks:
             sinks.open(self._masked)
             executors = [executor for executor, _ in parts]
@@ -274,6 +293,7 @@ class Session:
         self._ended[case.kind, case.name] = record.status
         self._counts[record.status] += 1
         self._count_checks(record)
+        self._unheard_of |= dict.fromkeys(unheard_of(record.metrics, self._said.get(case.name, ())))
         self.context.events.write(
             "case_finished",
             case=case.name,
@@ -334,11 +354,16 @@ class Session:
             unfinished=self._fault,
             unjudged=sum(not check.judged for check in relative),
             inconclusive=why_inconclusive(relative),
+            done_before=dict(self.context.done_before),
+            database=self._database or "",
         )
         self._reserve.release()  # the report needs the room
+        self._directory.remove_shared()
+        if self._unheard_of:
+            self.context.mention(ask_for_directions(self._unheard_of))
         report = replace(report, findings=self._remember())
         if self._request.follow_up is not None and not report.interrupted:
-            report = self._request.follow_up(report, self._database, self.context.note)
+            report = self._request.follow_up(report, self._database, self.context.mention)
         self._write_report(report)
         undelivered = sinks.close(report)
         if undelivered:
@@ -362,10 +387,12 @@ class Session:
         if self._database is None:
             return ()
         location = self._remote.location if self._remote else self._directory.path
-        findings, fault = remember(self._directory.path, location, self._database)
-        if fault:
-            self.context.note(fault)
-        return tuple(mask_finding(finding, self.context.redactor) for finding in findings)
+        found = remember(self._directory.path, location, self._database)
+        if found.fault:
+            self.context.note(found.fault)
+        if found.note:
+            self.context.mention(found.note)
+        return tuple(mask_finding(finding, self.context.redactor) for finding in found.findings)
 
     def _write_report(self, report: Report) -> None:
         fault = write_report(report, self._directory)

@@ -6,10 +6,10 @@ from contextlib import suppress
 from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
 
-from paceline.model import Case, Plan, Record, Report
+from paceline.model import Case, Plan, ReadBefore, Record, Report
 from paceline.record import below
 from paceline.record.layout import CONSOLE_LOG
-from paceline.report.terminal import PlainConsole
+from paceline.report.log import LogConsole
 from paceline.run.context import Listener
 
 
@@ -25,7 +25,7 @@ class Transcript:
         with suppress(OSError):
             self._close()
 
-    def session_started(self, plan: Plan, kept: int) -> None:
+    def session_started(self, plan: Plan, kept: int, read_before: ReadBefore | None = None) -> None:
         with suppress(OSError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
             fd = below.open_below(self._session_dir, CONSOLE_LOG, flags)
@@ -33,10 +33,10 @@ class Transcript:
             self._close = file.close
             console = self._listeners[0]
             # What looks the same is worked out once.
-            if not (isinstance(console, PlainConsole) and console.copy_to(file)):
-                self._listeners.append(PlainConsole(file))
+            if not (isinstance(console, LogConsole) and console.copy_to(file)):
+                self._listeners.append(LogConsole(file))
         for one in self._listeners:
-            one.session_started(plan, kept)
+            one.session_started(plan, kept, read_before)
 
     def case_started(
         self, case: Case, command: Sequence[str], entry_dir: Path, tail: Callable[[int], list[str]]
@@ -55,6 +55,10 @@ class Transcript:
     def note(self, text: str) -> None:
         for one in self._listeners:
             one.note(text)
+
+    def mention(self, text: str) -> None:
+        for one in self._listeners:
+            one.mention(text)
 
     def session_finished(self, report: Report, session_dir: Path | str) -> None:
         for one in self._listeners:

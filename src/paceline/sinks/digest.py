@@ -2,16 +2,20 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from urllib.parse import quote
 
+from paceline.finding import MERGE_BASE
+from paceline.metrics import describe
 from paceline.model import Finding, Measurement, Record, Report, Status
 from paceline.numbers import interval
+from paceline.report.cases import Row, Table, complaints, key_metrics, make_table, summary
 from paceline.report.format import measured, visible
-from paceline.report.table import Row, Table, complaints, key_metrics, make_table, summary
 from paceline.sinks import SinkContext
 
 # Where an address or a mention begins that programs make a link of.
 _ACTIVE = re.compile(r"(?<=@)|(?<=:)(?=//)|(?<=www)(?=\.)", re.IGNORECASE)
+_DASHBOARD = "/index.html"
 _MARKS: Mapping[Status, str] = {Status.PASSED: "✅", Status.SKIPPED: "➖", Status.INTERRUPTED: "⏹️"}
 
 
@@ -38,15 +42,18 @@ class Digest:
 
     session: str
     ok: bool
-    summary: str
+    sentence: str
+    """What a reader has to know, which is where every message begins."""
+    rest: str
+    """How the cases ended, if the sentence does not say it."""
     unfinished: str
     table: Table
     changes: tuple[Change, ...]
     link: str = ""
 
     @property
-    def title(self) -> str:
-        return f"{'✅' if self.ok else '❌'} {visible(self.session)}: {self.summary}"
+    def summary(self) -> str:
+        return "; ".join(filter(None, (self.sentence, self.rest)))
 
     @property
     def failed(self) -> tuple[Row, ...]:
@@ -69,15 +76,51 @@ def inert(text: str) -> str:
 def make_digest(report: Report, link: str = "") -> Digest:
     """The report in short; reads each record once."""
     changes = [_change(finding) for finding in report.findings if finding.verdict in ("worse", "better")]
+    failed = sum(number for status, number in report.counts.items() if not status.ok)
+    found, ended = news(report.findings), summary(replace(report, findings=()))
+    told = ", ".join([*([f"{failed:,} failed"] if failed else []), found]) if found else ""
     return Digest(
         session=report.plan.session,
         ok=report.ok,
-        summary=summary(report),
+        sentence=told or ended,
+        rest=ended if told else "",
         unfinished=visible(report.unfinished),
         table=make_table(report),
         changes=tuple(sorted(changes, key=lambda change: not change.worse)),
-        link=link,
+        link=_deep_link(link, report.findings),
     )
+
+
+def _deep_link(link: str, findings: Iterable[Finding]) -> str:
+    """Where the worst of what changed is shown, if the link leads to a dashboard; else the link itself."""
+    worst = next((one.incident for one in findings if one.fails and one.incident), "")
+    return f"{link}#/incident/{quote(worst, safe='')}" if worst and link.endswith(_DASHBOARD) else link
+
+
+def news(findings: Iterable[Finding]) -> str:
+    """What got worse and better, in a few words: `2 slower, 1 likely yours, 1 faster`."""
+    known = list(findings)
+    worse = [one for one in known if one.fails]
+    better = [one for one in known if one.verdict == "better"]
+    yours = sum(map(_is_yours, worse))
+    parts = [f"{len(worse):,} {'slower' if all(map(_is_speed, worse)) else 'worse'}"] if worse else []
+    parts += [f"{yours:,} likely yours"] if yours else []
+    parts += [f"{len(better):,} {'faster' if all(map(_is_speed, better)) else 'better'}"] if better else []
+    return ", ".join(parts)
+
+
+def _is_speed(finding: Finding) -> bool:
+    """Whether a metric is a time or a rate, by its name."""
+    return describe(finding.metric).unit == "s" or "_per_s" in finding.metric
+
+
+def _is_yours(finding: Finding) -> bool:
+    """Whether the revision that was measured is the likely cause: found to be, the only suspect, or a branch."""
+    if finding.judge == MERGE_BASE:
+        return True
+    commits = [one for one in finding.suspects if one.get("kind") in ("commit", "commits")]
+    causes = [finding.culprit] if finding.culprit else commits if len(finding.suspects) == 1 else []
+    return any(one.get("revision") == finding.first_bad.revision for one in causes)
 
 
 def report_link(context: SinkContext, given: str | None) -> str:

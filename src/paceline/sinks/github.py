@@ -1,36 +1,21 @@
 """GitHub: the job's summary, one comment a pull request that is kept current, and a check on the commit."""
 
 import hashlib
-import json
-import os
 import re
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from paceline.model import Plan, Report
 from paceline.report import markdown
-from paceline.sinks import Sink, SinkContext, TryLater, Undeliverable
+from paceline.sinks import Sink, SinkContext, Undeliverable
 from paceline.sinks.digest import Change, Digest, inert, make_digest, mark, report_link, words
-from paceline.sinks.http import Answer, request, retry_after_s
+from paceline.sinks.github_api import MOST_COMMENT, GitHubApi, add_to_summary, find_job
 
-MOST_COMMENT = 65_000
-"""A comment's body and a check's summary may have 65,535 characters; counted in bytes we stay below."""
-
-MOST_SUMMARY = 1 << 20
-_SUMMARY_ROOM = 300_000
-_MOST_PAGES = 30
-_EVERY_STATUS = frozenset(range(300, 600))
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
-_HINTS: Mapping[int, str] = {
-    401: "give a valid token",
-    403: "the token may not do this: give the job `pull-requests: write` or `checks: write`",
-    404: "check `repository`, and that the token may see it",
-}
 
 
 class GitHubOptions(BaseModel):
@@ -67,7 +52,12 @@ class GitHubSink(Sink):
         super().__init__(options, context)
         self._notebook = context.notes
         self._here = self._notebook.get("place") or self._find_place()
-        self._own_login: str | None = None
+        self._api = GitHubApi(
+            str(self._here["api_url"]),
+            str(self._here["repository"]),
+            lambda: self.context.secret(self.options.token_env, self.options.token_file),
+            timeout_s=min(context.timeout_s / 3, 20.0),
+        )
 
     def open(self, plan: Plan) -> None:
         if self._notebook.get("place") is None:
@@ -93,27 +83,16 @@ class GitHubSink(Sink):
             yield lambda digest: self._end_check(digest, report)
 
     def _find_place(self) -> dict[str, Any]:
-        """What the workflow's environment says of the job."""
-        environ, event = self.context.environ, self._event()
-        pull = _mapping(event.get("pull_request"))
-        head = _mapping(pull.get("head"))
-        by_ref = re.fullmatch(r"refs/pull/(\d+)/\w+", environ.get("GITHUB_REF", ""))
-        number = self.options.pull_request or pull.get("number") or (by_ref and int(by_ref[1])) or None
+        """What the workflow's environment says of the job; options that are given win."""
+        environ, options = self.context.environ, self.options
+        job = find_job(environ)
         return {
-            "repository": self.options.repository or environ.get("GITHUB_REPOSITORY", ""),
-            "pull_request": number,
-            "sha": self.options.sha or head.get("sha") or environ.get("GITHUB_SHA", ""),
+            "repository": options.repository or job.repository,
+            "pull_request": options.pull_request or job.pull_request,
+            "sha": options.sha or job.sha,
             "summary": environ.get("GITHUB_STEP_SUMMARY", ""),
-            "api_url": self.options.api_url or environ.get("GITHUB_API_URL") or "https://api.github.com",
+            "api_url": options.api_url or job.api_url,
         }
-
-    def _event(self) -> dict[str, Any]:
-        """What the workflow was started by."""
-        try:
-            event = json.loads(Path(self.context.environ.get("GITHUB_EVENT_PATH") or os.devnull).read_bytes())
-        except (OSError, ValueError):
-            return {}
-        return _mapping(event)
 
     def _check_place(self) -> None:
         wanted = self.options.check or (self.options.comment and self._here["pull_request"])
@@ -123,67 +102,32 @@ class GitHubSink(Sink):
             raise Undeliverable("GitHub: set `sha` to the commit to check, or run in a workflow")
 
     def _add_to_summary(self, digest: Digest) -> None:
-        """Append once; past what GitHub takes of a step it would lose all of it."""
-        path = Path(str(self._here["summary"]))
+        """Append once."""
         mark = hashlib.sha256(f"{self.context.session_id} {self.context.key}".encode()).hexdigest()[:24]
         marker = f"<!-- paceline {mark} -->"
+        path = Path(str(self._here["summary"]))
         try:
-            present = path.read_bytes() if path.exists() else b""
-            room = min(MOST_SUMMARY - len(present) - 1, _SUMMARY_ROOM)
-            if marker.encode() in present or room < 1000:
-                return
-            text = digest_markdown(digest, room, marker=marker)
-            with path.open("ab", buffering=0) as file:
-                file.write(
-                    (b"" if present.endswith(b"\n") or not present else b"\n")
-                    + text.encode("utf-8", "replace")
-                )
+            add_to_summary(path, lambda room: digest_markdown(digest, room, marker=marker), marker=marker)
         except OSError as error:
             raise Undeliverable(f"the job's summary cannot be written: {error.strerror or error}") from None
 
     def _comment(self, digest: Digest) -> None:
         marker = f"<!-- paceline report: {self._label} -->"
         body = {"body": digest_markdown(digest, MOST_COMMENT, marker=marker)}
-        comment = self._find_comment(marker)
+        # What an earlier session, or an earlier try, has left on the pull request.
+        comment = next(self._api.own_comments(int(self._here["pull_request"]), marker), None)
         if comment is None:
             issue = f"issues/{self._here['pull_request']}/comments"
-            made = self._ask("POST", issue, body).json()
+            made = self._api.ask("POST", issue, body).json()
             self._notebook.put("comment", id=made.get("id"))
             self.context.say(f"GitHub: {made.get('html_url', 'commented')}")
         else:
-            self._ask("PATCH", f"issues/comments/{comment}", body)
+            self._api.ask("PATCH", f"issues/comments/{comment['id']}", body)
 
     @property
     def _label(self) -> str:
         """This sink's name, harmless in a comment of HTML."""
         return re.sub(r"[^\w.]", "_", self.context.name)
-
-    def _find_comment(self, marker: str) -> int | None:
-        """The comment that an earlier session, or an earlier try, has left on the pull request.
-
-        Anybody can write one that begins as ours do, so its author must be who the token is.
-        """
-        for page in range(1, _MOST_PAGES + 1):
-            path = f"issues/{self._here['pull_request']}/comments?per_page=100&page={page}"
-            comments = self._ask("GET", path).json()
-            for comment in comments:
-                author = _mapping(comment.get("user")).get("login")
-                if str(comment.get("body") or "").startswith(marker) and author and author == self._login():
-                    return int(comment["id"])
-            if len(comments) < 100:
-                return None
-        return None
-
-    def _login(self) -> str:
-        """Whose token it is, which GitHub tells a user and an app alike; empty if it does not."""
-        if self._own_login is None:
-            url = re.sub("/v3/?$", "", str(self._here["api_url"]).rstrip("/")) + "/graphql"
-            try:
-                data = _mapping(self._request("POST", url, {"query": "{viewer{login}}"}).json()).get("data")
-                self._own_login = str(_mapping(_mapping(data).get("viewer")).get("login") or "")
-            except Undeliverable:
-                self._own_login = ""
-        return self._own_login
 
     def _begin_check(self) -> int:
         known = self._notebook.get("check")
@@ -199,14 +143,14 @@ class GitHubSink(Sink):
                 "status": "in_progress",
                 "external_id": external,
             }
-            found = int(self._ask("POST", "check-runs", data).json()["id"])
+            found = int(self._api.ask("POST", "check-runs", data).json()["id"])
         return int(self._notebook.put("check", id=found)["id"])
 
     def _find_check(self, external: str) -> int | None:
         """The check that was made before a crash, if it was."""
         name = quote(self.options.check_name, safe="")
         path = f"commits/{self._here['sha']}/check-runs?check_name={name}&filter=all&per_page=100"
-        runs = self._ask("GET", path).json().get("check_runs") or ()
+        runs = self._api.ask("GET", path).json().get("check_runs") or ()
         return next((int(run["id"]) for run in runs if run.get("external_id") == external), None)
 
     def _end_check(self, digest: Digest, report: Report) -> None:
@@ -218,30 +162,7 @@ class GitHubSink(Sink):
             "output": {"title": digest.summary[:200], "summary": digest_markdown(digest, MOST_COMMENT)},
             **link,
         }
-        self._ask("PATCH", f"check-runs/{self._begin_check()}", data)
-
-    def _ask(self, method: str, path: str, data: Any = None) -> Answer:
-        api_url = str(self._here["api_url"]).rstrip("/")
-        return self._request(method, f"{api_url}/repos/{self._here['repository']}/{path}", data)
-
-    def _request(self, method: str, url: str, data: Any) -> Answer:
-        token = self.context.secret(self.options.token_env, self.options.token_file)
-        answer = request(
-            method,
-            url,
-            body=None if data is None else json.dumps(data).encode(),
-            headers={
-                "Authorization": f"Bearer {token}",
-                "Accept": "application/vnd.github+json",
-                "X-GitHub-Api-Version": "2022-11-28",
-                "User-Agent": "paceline",
-            },
-            timeout_s=min(self.context.timeout_s / 3, 20.0),
-            expected=_EVERY_STATUS,
-        )
-        if answer.status >= 300:
-            _refuse(answer, method, urlsplit(url).path.partition(f"/repos/{self._here['repository']}/")[2])
-        return answer
+        self._api.ask("PATCH", f"check-runs/{self._begin_check()}", data)
 
 
 def _refusal_of(tell: Callable[[Digest], None], digest: Digest) -> Undeliverable | None:
@@ -250,23 +171,6 @@ def _refusal_of(tell: Callable[[Digest], None], digest: Digest) -> Undeliverable
     except Undeliverable as refusal:
         return refusal
     return None
-
-
-def _mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _refuse(answer: Answer, method: str, path: str) -> None:
-    """Later, if it is GitHub's fault or its limit is reached, which a 403 can mean as well as a 429."""
-    said = f"GitHub answered {answer.status} to {method} {path}"
-    after_s = retry_after_s(answer.headers.get("retry-after"))
-    if after_s is None and answer.headers.get("x-ratelimit-remaining") == "0":
-        reset = answer.headers.get("x-ratelimit-reset", "")
-        after_s = max(0.0, float(reset) - time.time()) if reset.isdecimal() else 60.0
-    if answer.status in (408, 429) or answer.status >= 500 or (answer.status == 403 and after_s is not None):
-        raise TryLater(said, after_s=after_s)
-    hint = _HINTS.get(answer.status)
-    raise Undeliverable(f"{said}; {hint}" if hint else said)
 
 
 def escape(text: str) -> str:
@@ -289,13 +193,10 @@ def digest_markdown(digest: Digest, most_bytes: int, *, marker: str = "") -> str
 
 def _lines(digest: Digest, marker: str) -> Iterator[str]:
     yield from [marker] if marker else []
-    yield from (
-        f"## {'✅' if digest.ok else '❌'} {escape(digest.session)}",
-        "",
-        f"{escape(digest.summary)}.",
-    )
+    yield from (f"## {'✅' if digest.ok else '❌'} {escape(digest.sentence)}", "")
+    link = f"[Open the report]({digest.link})" if _is_plain(digest.link) else ""
+    yield " · ".join(filter(None, (link, escape(digest.session), escape(digest.rest))))
     yield from ("", f"**{escape(digest.unfinished)}**") if digest.unfinished else ()
-    yield from ("", f"[Open the report]({digest.link})") if _is_plain(digest.link) else ()
     yield from _failed(digest)
     for title, changes in (("Got worse", digest.worse), ("Got better", digest.better)):
         yield from ("", f"### {title}", "", *map(_change, changes)) if changes else ()

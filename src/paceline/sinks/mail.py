@@ -100,7 +100,7 @@ class MailSink(Sink):
     def _compose(self, digest: Digest, message_id: str) -> EmailMessage:
         message = EmailMessage()
         title = (
-            f"{self.options.subject} {'ok' if digest.ok else 'failed'}: {digest.session}: {digest.summary}"
+            f"{self.options.subject} {'ok' if digest.ok else 'failed'}: {digest.summary} ({digest.session})"
         )
         message["Subject"] = _one_line(title)[:_LONGEST_SUBJECT]
         message["From"] = self.options.sender
@@ -205,7 +205,7 @@ def plain_text(digest: Digest) -> str:
 
 
 def _plain_lines(digest: Digest) -> Iterator[str]:
-    yield from (digest.session, "", f"{digest.summary}.")
+    yield from (f"{digest.summary}.", "", digest.session)
     yield from ("", digest.unfinished) if digest.unfinished else ()
     yield from ("", f"Report: {digest.link}") if digest.link else ()
     if digest.failed:
@@ -236,7 +236,8 @@ def html_page(digest: Digest) -> str:
 
 def _html_lines(digest: Digest) -> Iterator[str]:
     yield '<!DOCTYPE html><html><body style="font-family:sans-serif">'
-    yield f"<h2>{'✅' if digest.ok else '❌'} {escape(digest.session)}</h2><p>{escape(digest.summary)}.</p>"
+    about = " · ".join(map(escape, filter(None, (digest.session, digest.rest))))
+    yield f"<h2>{'✅' if digest.ok else '❌'} {escape(digest.sentence)}</h2><p>{about}</p>"
     yield from [f"<p><b>{escape(digest.unfinished)}</b></p>"] if digest.unfinished else []
     yield from [_link(digest.link, "Open the report")] if digest.link else []
     if digest.failed:

@@ -9,8 +9,8 @@ from typing import Any
 from paceline.model import Record, Status
 from paceline.numbers import duration, spread_note
 from paceline.record.repository import git_of_suite
+from paceline.report.cases import Row
 from paceline.report.format import visible
-from paceline.report.table import Row
 from paceline.sinks.chart import sparkline
 from paceline.sinks.digest import Change, Digest, chosen_metrics, mark, problems, shortened, words
 
@@ -179,8 +179,9 @@ def progress_blocks(progress: Progress) -> list[Block]:
 
 def report_blocks(digest: Digest, mentions: Sequence[str] = ()) -> list[Block]:
     """The session's message at its end: how it went, what failed, what changed."""
-    blocks = [header(f"{'✅' if digest.ok else '❌'} {digest.session}")]
-    blocks += sections([f"*{escape(digest.summary)}*", *_unfinished(digest), *_link_line(digest.link)])
+    blocks = [header(f"{'✅' if digest.ok else '❌'} {digest.sentence}")]
+    about = f"{code(digest.session)}{': ' if digest.rest else ''}{escape(digest.rest)}"
+    blocks += sections([*_link_line(digest.link), about, *_unfinished(digest)])
     failed = [_failed_line(row) for row in digest.failed]
     hidden = digest.table.hidden_failed
     if failed:

@@ -10,6 +10,8 @@ COMMANDS = {
     "plan": ("run", "Show the stubs of a suite, and which of them are done."),
     "show": ("show", "Show the results of an execution."),
     "compare": ("show", "Hold every attention against a baseline, on the same samples."),
+    "export": ("export", "Write results as a table: CSV, Parquet, Markdown or LaTeX."),
+    "plot": ("export", "Draw quality against density or latency, with intervals and the front."),
     "score": ("show", "Score stored predictions once more; needs no GPU."),
     "slots": ("show", "Show what the devices of a running execution do; add and remove some."),
 }
@@ -21,6 +23,8 @@ Examples:
   paceline evals run suite.yaml --gpu 0 --gpu 1 --max-concurrent-runs 4
   paceline evals show benchmark_results         the newest execution's results
   paceline evals compare benchmark_results --baseline dense
+  paceline evals export --format latex          the same as a table for a paper
+  paceline evals plot --output quality.png      quality against density, with intervals
   paceline evals slots benchmark_results --add 2 --remove 0
 
 \b

@@ -13,7 +13,7 @@ import click
 from paceline.cli.inputs import DEFAULT_CONFIG, add_options, masked_errors
 from paceline.cli.output import is_terminal, write, write_json, write_lines
 from paceline.errors import PacelineError
-from paceline.model import Case, Plan, Record, Report, Status
+from paceline.model import Case, Plan, ReadBefore, Record, Report, Status
 from paceline.numbers import clock, duration
 from paceline.report.format import aligned, measured, visible
 
@@ -85,7 +85,7 @@ def run_command(*, as_json: bool, quiet: bool, no_history: bool, **options: Any)
 
     Exit code 0: all stubs have results; 1: some failed; 2: the suite is wrong; 130: interrupted.
     """
-    from paceline.evals.stored import read_summary
+    from paceline.evals.stored import read_summary, toy_note
     from paceline.session.session import run
 
     request = _request(history=not no_history, **options)
@@ -103,7 +103,8 @@ def run_command(*, as_json: bool, quiet: bool, no_history: bool, **options: Any)
     names = ("completed", "skipped", "failed", "cancelled")
     counts = ", ".join(f"{summary[name]} {name}" for name in names if summary[name])
     text = f"{summary['total']} stubs: {counts} in {duration(summary['execution_time'])}"
-    write(f"{text}; {report.plan.directory}\n")
+    note = toy_note(summary["results"])
+    write((f"note: {note}\n" if note else "") + f"{text}; {report.plan.directory}\n")
     return report.exit_code
 
 
@@ -111,8 +112,11 @@ def run_command(*, as_json: bool, quiet: bool, no_history: bool, **options: Any)
 @_inputs
 @click.option("--json", "as_json", is_flag=True, help="Print the stubs as JSON.")
 def plan_command(*, as_json: bool, **options: Any) -> int:
-    """Show the stubs of a suite, where their results lie, and which of them are done; nothing is started."""
-    from paceline.evals.stored import state_of
+    """Show the stubs of a suite, where their results lie, and which of them are done; nothing is started.
+
+    Where an earlier result of the same name does not count, it says what has changed since.
+    """
+    from paceline.evals.stored import state_of, why_again
     from paceline.session.request import load_config, prepare, suite_executors
 
     request = _request(**options)
@@ -122,14 +126,20 @@ def plan_command(*, as_json: bool, **options: Any) -> int:
         prepare(request, loaded)  # raises what is wrong with the suite
         stubs = [stub for executor in suite_executors(request, loaded) for stub in executor.stubs]
     states = [state_of(stub) for stub in stubs]
+    why = ["" if state == "done" else why_again(stub) for stub, state in zip(stubs, states, strict=True)]
     if as_json:
         rows = [
             {"name": stub.name, "state": state, "key": stub.key, "directory": stub.result_dir}
-            for stub, state in zip(stubs, states, strict=True)
+            | ({"again": reason} if reason else {})
+            for stub, state, reason in zip(stubs, states, why, strict=True)
         ]
         write_json(rows)
         return 0
-    write_lines(aligned([(state, visible(stub.name)) for stub, state in zip(stubs, states, strict=True)]))
+    lines = [
+        (state, visible(stub.name), visible(f"again: {reason}" if reason else ""))
+        for stub, state, reason in zip(stubs, states, why, strict=True)
+    ]
+    write_lines(aligned(lines))
     write(f"{len(stubs)} stubs, {states.count('done')} done\n")
     return 0
 
@@ -182,7 +192,7 @@ class View:
     def progress(self, progress: "ExecutionProgress") -> None:
         """The lines of ended stubs show it."""
 
-    def session_started(self, plan: Plan, kept: int) -> None:
+    def session_started(self, plan: Plan, kept: int, read_before: ReadBefore | None = None) -> None:
         """The stubs' lines show it."""
 
     def case_started(
@@ -199,6 +209,9 @@ class View:
 
     def note(self, text: str) -> None:
         self.print(f"note: {visible(text)}")
+
+    def mention(self, text: str) -> None:
+        self.note(text)
 
     def session_finished(self, report: Report, session_dir: Path | str) -> None:
         for finding in report.findings:

@@ -1,17 +1,18 @@
 """`paceline evals show`, `compare`, `score` and `slots`: executions on disk."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from paceline.cli.evals.export import point_rows
 from paceline.cli.output import write, write_json, write_lines
-from paceline.numbers import digits, signed, size
+from paceline.numbers import digits, percent, signed, size
 
 if TYPE_CHECKING:
-    from paceline.evals.comparison import Comparison
+    from paceline.evals.comparison import Comparison, PairedEffect
 
 SHOW_EPILOG = """\b
 Examples:
@@ -36,7 +37,7 @@ one; 2 if nothing was compared.
 
 SCORE_EPILOG = """\b
 Examples:
-  paceline evals score benchmark_results/meta_llama_Llama_3.1_8B/dense/longbench_qasper
+  paceline evals score benchmark_results/llama_3.1_8B/dense/longbench_qasper
   paceline evals score benchmark_results/*/*/longbench_*
 """
 
@@ -48,8 +49,9 @@ Examples:
   paceline evals slots --json
 
 \b
-A device that is removed finishes the stubs it is at. Devices that are added count against the same
---max-concurrent-runs. The memory and use of GPUs over time are in the execution's gpustats.csv.
+A device that is removed finishes the stubs it is at. One that is added brings as many workers as each
+device has; 'cpu' is one more of them. What cannot be done is said, with exit code 2. The memory and use of
+GPUs over time are in the execution's gpustats.csv.
 """
 
 _place = click.argument("place", default="benchmark_results", type=click.Path(path_type=Path))
@@ -60,7 +62,7 @@ _place = click.argument("place", default="benchmark_results", type=click.Path(pa
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def show_command(place: Path, as_json: bool) -> int:
     """Show the results of an execution: a PLACE is its directory, or a results directory with some."""
-    from paceline.evals.stored import find_execution, read_summary
+    from paceline.evals.stored import entry_task, find_execution, read_summary, toy_note
     from paceline.report.format import aligned
 
     execution = find_execution(place)
@@ -68,17 +70,31 @@ def show_command(place: Path, as_json: bool) -> int:
     if as_json:
         write_json(summary)
         return 0
-    rows: list[tuple[str, ...]] = [("model", "attention", "benchmark", "metric", "score", "density", "")]
+    is_timed = any(entry.get("generate_s") is not None for entry in summary["results"])
+    head = (
+        "model",
+        "attention",
+        "benchmark",
+        "metric",
+        "score",
+        "density",
+        "s a sample" if is_timed else "",
+        "",
+    )
+    rows: list[tuple[str, ...]] = [head]
     for entry in (*summary["results"], *summary["failures"]):
-        task = f"{entry['benchmark']}_{entry['subset']}" if entry["subset"] else str(entry["benchmark"])
-        names = (str(entry["model"]), str(entry["attention"]), task)
+        names = (str(entry["model"]), str(entry["attention"]), entry_task(entry))
         if "error_type" in entry:
-            rows.append((*names, "", "failed", "", f"{entry['error_type']}: {entry['error_message']}"))
+            rows.append((*names, "", "failed", "", "", f"{entry['error_type']}: {entry['error_message']}"))
         else:
             density = "" if entry["density"] is None else digits(entry["density"])
             before = "" if entry["state"] == "completed" else "before"
-            rows.append((*names, str(entry["primary"]), digits(entry["score"]), density, before))
+            spent, count = entry.get("generate_s"), entry.get("num_samples")
+            each = "" if spent is None or not count else digits(spent / count)
+            rows.append((*names, str(entry["primary"]), digits(entry["score"]), density, each, before))
     write_lines(aligned(rows))
+    if note := toy_note(summary["results"]):
+        write(f"{note}\n")
     counts = ", ".join(f"{summary[name]} {name}" for name in ("completed", "skipped", "failed", "cancelled"))
     write(f"{execution.name}: {summary['total']} stubs: {counts}\n")
     return 0
@@ -102,6 +118,8 @@ def compare_command(place: Path, baseline: str, allow_missing: bool, as_json: bo
         data = {
             "comparisons": [asdict(effect) for effect in comparison.effects],
             "pareto": [asdict(point) for point in comparison.pareto],
+            "refused": comparison.refused,
+            "own": [asdict(effect) for effect in comparison.own],
             "missing": comparison.missing,
             "gone": comparison.gone,
         }
@@ -122,20 +140,39 @@ def _print(comparison: "Comparison", baseline: str) -> None:
 
     rows = [("verdict", "model", "benchmark", "attention", "score", baseline, "difference (95 %)", "samples")]
     for effect in comparison.effects:
-        task = f"{effect.benchmark}_{effect.subset}" if effect.subset else effect.benchmark
-        names = (effect.verdict, effect.model, task, effect.attention)
+        names = (effect.verdict, effect.model, effect.task, effect.attention)
         change = f"{signed(effect.difference)} ({signed(effect.low)} to {signed(effect.high)})"
         rows.append((*names, digits(effect.score), digits(effect.baseline_score), change, str(effect.n)))
-    points = [("", "model", "attention", "quality", "density")]
-    for point in sorted(comparison.pareto, key=lambda point: (point.model, point.density)):
-        front = "*" if point.on_front else ""
-        points.append((front, point.model, point.attention, digits(point.quality), digits(point.density)))
+    points = point_rows(comparison.pareto)
     missing = [
         f"not compared: {name} has no counterpart under the same conditions" for name in comparison.missing
     ]
     gone = [f"missing: {name}, which {baseline} has a result of" for name in comparison.gone]
     few = dict.fromkeys(effect.reason for effect in comparison.effects if effect.reason)
-    write_lines([*aligned(rows), "", *aligned(points), *missing, *gone, *few])
+    early = [
+        f"{effect.model}/{effect.attention}/{effect.task}: "
+        f"decided after {effect.stopped_after:,} of {effect.of:,} samples"
+        for effect in comparison.effects
+        if effect.stopped_after is not None
+    ]
+    notes = [*early, *_own_lines(comparison.own), *comparison.refused, *missing, *gone, *few]
+    write_lines([*aligned(rows), "", *aligned(points), *notes])
+
+
+def _own_lines(effects: Sequence["PairedEffect"]) -> Iterator[str]:
+    """What the baseline differs from itself by, where it was asked several times; one line for all that do not."""
+    steady = [effect for effect in effects if not effect.flips]
+    if steady:
+        yield f"A/A: {steady[0].attention} scored the same each time in {len(steady)} of {len(effects)} tasks"
+    for effect in effects:
+        if effect.flips:
+            change = f"{signed(effect.difference)} ({signed(effect.low)} to {signed(effect.high)})"
+            said = (
+                "" if effect.verdict == "same" else ": MORE THAN CHANCE, so that other differences may be too"
+            )
+            flips = f"{percent(effect.flips)} of samples flip"
+            name = f"A/A {effect.model} {effect.task}: {effect.attention}"
+            yield f"{name} differs from itself by {change}, {flips}{said}"
 
 
 @click.command("score", epilog=SCORE_EPILOG)
@@ -158,15 +195,16 @@ def score_command(directories: tuple[Path, ...], data_dir: str | None) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print the devices as JSON.")
 def slots_command(place: Path, add: tuple[str, ...], remove: tuple[str, ...], as_json: bool) -> int:
     """Show what the devices of the running execution at PLACE do; add and remove some."""
-    from paceline.evals.slots import ask, read_slots
+    from paceline.evals.devices import ask, read_slots
     from paceline.evals.stored import find_execution
     from paceline.report.format import aligned
 
     execution = find_execution(place, finished=False)
     if add or remove:
-        ask(execution, "add", add)
-        ask(execution, "remove", remove)
-        write(f"asked {execution.name} for it\n")
+        read_slots(execution)  # raises if nothing runs there
+        for do, names in (("add", add), ("remove", remove)):
+            for name in names:
+                write(f"{ask(execution, do, name)}\n")
         return 0
     devices = read_slots(execution)
     if as_json:

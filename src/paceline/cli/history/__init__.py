@@ -13,6 +13,7 @@ COMMANDS = {
     "alias": ("edit", "Let what was recorded under an old name belong to a new one."),
     "reset": ("edit", "Begin a new epoch of a case: its numbers mean something else from now on."),
     "prune": ("edit", "Remove old sessions."),
+    "remove": ("edit", "Remove what is recorded of a case."),
     "export": ("show", "Write measurements to a CSV, JSON or Parquet file."),
     "query": ("show", "Ask in SQL; nothing can be changed."),
     "pull": ("add", "Add what a database in an object store has to the one here."),
@@ -21,14 +22,14 @@ COMMANDS = {
 
 EPILOG = """\b
 Examples:
-  paceline history log sort wall_s             one metric of one case
+  paceline history log sort exec_time_s        one metric of one case
   paceline history import results/             all sessions of a results directory
   paceline history merge all.db job-*.db       the databases of CI jobs into one
   paceline history query "SELECT * FROM measurement LIMIT 5"
   paceline history push s3://bench/benchmark.db
 
 \b
-The database is --db, else PACELINE_DB, else history.url of ./paceline.yaml, else ./benchmark.db:
+The database is --db, else PACELINE_DB, else history.url of ./paceline.yaml, else benchmark.db beside the results:
 a file of SQLite, or postgresql://USER@HOST/DATABASE. 'paceline run' records into it by itself.
 """
 

@@ -1,6 +1,7 @@
-"""`paceline history alias`, `reset` and `prune`: what people tell the history."""
+"""`paceline history alias`, `reset`, `prune` and `remove`: what people tell the history."""
 
 import json
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +11,9 @@ from paceline.cli.output import write
 from paceline.errors import HistoryError
 from paceline.numbers import count
 from paceline.report.format import visible
+
+if TYPE_CHECKING:
+    from paceline.history.store.prune import Pruned
 
 _ALIAS_EPILOG = """\b
 Examples:
@@ -30,6 +34,15 @@ Examples:
 
 \b
 The sessions' files stay; importing or merging them again brings them back.
+"""
+_REMOVE_EPILOG = """\b
+Examples:
+  paceline history remove --case 'join[n=1]' --dry-run
+  paceline history remove --case 'sort*' --before 2026-01-01
+
+\b
+For numbers that are wrong. To stop comparing with those that meant something else, 'paceline history reset' is enough.
+The sessions' files stay; importing or merging them again brings the records back.
 """
 
 
@@ -90,13 +103,46 @@ def prune_command(
         pruned = store.prune(older_than=before, keep=keep, sessions=sessions, dry_run=dry_run)
         if wants_vacuum and not dry_run:
             store.vacuum()
-    names = [session.name for session in pruned.sessions]
+    _print_removed([session.name for session in pruned.sessions], "session", pruned, dry_run, as_json)
+
+
+@click.command("remove", epilog=_REMOVE_EPILOG)
+@click.option(
+    "--case",
+    "cases",
+    metavar="NAME",
+    multiple=True,
+    required=True,
+    shell_complete=complete_case,
+    help="This case, or those of a glob. Repeatable.",
+)
+@click.option("--before", metavar="TIME", help="Only what began before: 2026-01-01, or 90d, 12w, 6m, 2y ago.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@db_option
+@json_option
+def remove_command(
+    cases: tuple[str, ...], before: str | None, dry_run: bool, db: str | None, as_json: bool
+) -> None:
+    """Remove the records of a case, with what was found in them; other cases of their sessions stay."""
+    moment = None if before is None else time_of(before)
+    with open_database(db) as store:
+        keys = sorted({key for case in cases for key in find_cases(store, case)})
+        removed = store.remove(keys, before=moment, dry_run=dry_run)
+    _print_removed(keys, "case", removed, dry_run, as_json)
+
+
+def _print_removed(names: list[str], kind: str, removed: "Pruned", dry_run: bool, as_json: bool) -> None:
     if as_json:
-        data = {"sessions": names, "records": pruned.records, "samples": pruned.samples, "dry_run": dry_run}
-        write(json.dumps(data) + "\n")
+        counts = {"records": removed.records, "samples": removed.samples, "dry_run": dry_run}
+        write(json.dumps({f"{kind}s": names, **counts}) + "\n")
         return
     for name in names:
         write(f"{visible(name)}\n")
     would = "would be removed" if dry_run else "removed"
-    inside = f"{count(pruned.records, 'record')} and {count(pruned.samples, 'sample')}"
-    write(f"{count(len(names), 'session')} with {inside} {would}\n")
+    inside = f"{count(removed.records, 'record')} and {count(removed.samples, 'sample')}"
+    of = (
+        f"{count(len(names), kind)} with {inside}"
+        if kind == "session"
+        else f"{inside} of {count(len(names), kind)}"
+    )
+    write(f"{of} {would}\n")

@@ -1,6 +1,7 @@
 """`paceline history list`, `export` and `query`: what is in the database."""
 
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,10 @@ from paceline.cli.database import (
     moment_of,
     open_database,
 )
-from paceline.cli.output import write, write_bytes, write_json, write_lines
+from paceline.cli.output import page_lines, write, write_bytes, write_json
 from paceline.numbers import count
-from paceline.report.format import aligned, visible
+from paceline.report.format import visible
+from paceline.report.table import Column, screen_of, table
 
 if TYPE_CHECKING:
     from paceline.history import Store
@@ -32,17 +34,18 @@ Examples:
 _EXPORT_EPILOG = """\b
 Examples:
   paceline history export all.parquet
-  paceline history export sort.csv --case sort --metric wall_s --samples
+  paceline history export sort.csv --case sort --metric exec_time_s --samples
   paceline history export - --format json --since 2026-11-01 | head
 """
 _QUERY_EPILOG = """\b
 Examples:
-  paceline history query "SELECT metric, count(*) FROM measurement GROUP BY metric"
-  paceline history query "SELECT name, duration, average_memory FROM test_run" --json
+  paceline history query "SELECT metric, count(*) FROM sample GROUP BY 1"
+  paceline history query "SELECT name, duration FROM test_run" --json
   echo "SELECT * FROM session" | paceline history query -
 
 \b
-Views: measurement (a row for each metric of each record), sample (every sample), test_run (a row for each record).
+Views: point (what is judged, in its order), measurement (each metric of each record), sample (every sample),
+measured_revision, test_run (a row for each record, as Coiled's table has it).
 The other tables are in docs/storage.md.
 """
 
@@ -70,7 +73,7 @@ def list_command(pattern: str | None, sessions: bool, db: str | None, as_json: b
             write_json(rows)
         elif rows:
             cells = [[visible(str(value)) for value in row.values()] for row in rows]
-            write_lines(aligned([[name.replace("_", " ") for name in rows[0]], *cells]))
+            _write_table([name.replace("_", " ") for name in rows[0]], cells)
         else:
             write(f"nothing in {store.database.target} yet\n")
 
@@ -106,7 +109,7 @@ def export_command(
     db: str | None,
 ) -> None:
     """Write measurements to a FILE; '-' is standard output."""
-    from paceline.history.export import format_of, text_of
+    from paceline.history.export import columns_of, format_of, text_of
 
     with open_database(db) as store:
         wanted: dict[str, Any] = {"cases": cases or None, "metrics": metrics or None}
@@ -115,7 +118,8 @@ def export_command(
             rows = store.export(path, format_, **wanted)
             write(f"{visible(str(path))}: {count(rows, 'row')}\n")
             return
-        for part in text_of(store.export_rows(**wanted), format_of(path, format_ or "csv")):
+        told = format_of(path, format_ or "csv")
+        for part in text_of(store.export_rows(**wanted), columns_of(samples=samples), told):
             write_bytes(part)
 
 
@@ -143,4 +147,10 @@ def query_command(sql: str, limit: int | None, timeout_s: float, db: str | None,
         write_json([dict(zip(names, row, strict=True)) for row in rows])
     else:
         cells = [["" if value is None else visible(str(value)) for value in row] for row in rows]
-        write_lines(aligned([names, *cells]))
+        _write_table(names, cells)
+
+
+def _write_table(titles: Iterable[str], rows: Sequence[Sequence[str]]) -> None:
+    """Any table; its first column keeps the most room."""
+    columns = [Column(title=one, least=10 if place else 24) for place, one in enumerate(titles)]
+    page_lines(table(columns, rows, screen_of(sys.stdout)))

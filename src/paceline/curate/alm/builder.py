@@ -7,7 +7,6 @@ agree to the last digit with an implementation that adds segment by segment.
 from collections.abc import Iterable
 from typing import Any
 
-from paceline.curate.alm.ordered_scan import find_slots, scan_in_order
 from paceline.curate.alm.recording import Recording, WindowRules
 from paceline.curate.alm.scan import scan
 from paceline.curate.alm.segments import is_finite, read_segments
@@ -20,6 +19,7 @@ class ALMDataBuilderStage(Stage):
     """Adds `windows`, `stats` and `truncation_events` to a manifest entry."""
 
     name = "alm_data_builder"
+    is_plain = True
     inputs = ("audio_filepath", "segments", "audio_sample_rate")
     outputs = ("windows", "stats", "truncation_events")
 
@@ -72,9 +72,7 @@ class ALMDataBuilderStage(Stage):
             stats["lost_sr"], stats["dur_lost_sr"] = len(raw), segments.total_s
             path = entry.get("audio_filepath")
             return {"audio_filepath": path, "windows": [], "stats": stats, "truncation_events": 0}
-        recording = Recording(self.rules, raw, segments, stats)
-        slots = find_slots(recording)
-        windows, events = scan(recording) if slots is None else scan_in_order(recording, slots)
+        windows, events = scan(Recording(self.rules, raw, segments, stats))
         dropped = self.drop_fields_top_level
         output = {name: value for name, value in entry.items() if name not in dropped}
         output["windows"], output["stats"], output["truncation_events"] = windows, stats, events

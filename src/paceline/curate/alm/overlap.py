@@ -22,6 +22,7 @@ class ALMDataOverlapStage(Stage):
     """Adds `filtered_windows` and the durations before and after to an entry that has windows."""
 
     name = "alm_data_overlap"
+    is_plain = True
     inputs = ("windows",)
     outputs = ("filtered_windows", "filtered_dur")
 

@@ -15,10 +15,7 @@ _NO_METRICS: dict[str, Any] = {}
 
 
 class Segments(NamedTuple):
-    """`total_s` is the sum of the lengths from left to right, as the statistics report it.
-
-    `regular`: all times are floats, no segment ends before it starts, and none starts before the one before it.
-    """
+    """`total_s` is the sum of the lengths from left to right, as the statistics report it; `floats`: all times are."""
 
     starts: list[float]
     ends: list[float]
@@ -27,7 +24,7 @@ class Segments(NamedTuple):
     labels: set[Any]
     bandwidths: list[float]
     total_s: float
-    regular: bool
+    floats: bool
 
 
 def read_segments(segments: Sequence[dict[str, Any]]) -> Segments:
@@ -48,8 +45,7 @@ def read_segments(segments: Sequence[dict[str, Any]]) -> Segments:
     if not _LABELS.issuperset(map(type, speakers)):
         _check_labels(speakers)
     lengths, total_s = _measure(starts, ends)
-    regular = floats and min(lengths, default=0.0) >= 0 and starts == sorted(starts)
-    return Segments(starts, ends, lengths, speakers, set(speakers), bandwidths, total_s, regular)
+    return Segments(starts, ends, lengths, speakers, set(speakers), bandwidths, total_s, floats)
 
 
 def _read_speakers(segments: Sequence[dict[str, Any]]) -> list[Any]:

@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from paceline.curate.files import MAX_LINE_BYTES, RANGE_BYTES, FilePartitionStage
 from paceline.curate.jsonl import JsonlReaderStage, dump_lines
-from paceline.curate.stage import CompositeStage, Stage
+from paceline.curate.stage import CompositeStage, GroupStage, Stage
 from paceline.curate.task import Task
 
 
@@ -40,12 +40,12 @@ class ALMManifestReader(CompositeStage):
         return partition, JsonlReaderStage(max_line_bytes=self.max_line_bytes)
 
 
-class ALMTallyStage(Stage):
+class ALMTallyStage(GroupStage):
     """A batch of finished entries -> one task with their counts, so that workers send back no payloads."""
 
     name = "alm_tally"
+    is_plain = True
     inputs = ("windows", "filtered_windows", "filtered_dur")
-    takes_any_group = True
 
     def begin(self, unit: int, part: int) -> None:
         self._first: Task | None = None
@@ -75,14 +75,14 @@ class ALMTallyStage(Stage):
             yield Task(counts, first.dataset_name, first.label, first.origin, self._size_bytes)
 
 
-class ManifestWriterStage(Stage):
+class ManifestWriterStage(GroupStage):
     """Writes each batch to a part file of its own, named by its place in the input; passes the tasks on.
 
     A batch that is done again after a worker died replaces its part, so nothing is lost or doubled.
     """
 
     name = "manifest_writer"
-    takes_any_group = True
+    is_plain = True
 
     def __init__(self, parts_dir: str) -> None:
         self.parts_dir = parts_dir

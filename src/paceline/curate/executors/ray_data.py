@@ -1,4 +1,4 @@
-"""Ray Data: units are rows of a dataset, and one map does all stages."""
+"""Ray Data: units are rows of a dataset, and each group of stages that book the same is one map."""
 
 import logging
 import pickle
@@ -9,10 +9,11 @@ from uuid import uuid4
 from paceline.curate.errors import PipelineError, WorkerLost
 from paceline.curate.executors.ray_private import task_attempt
 from paceline.curate.executors.ray_session import ray_session
-from paceline.curate.stage import Stage
+from paceline.curate.stage import Resources, Stage, groups
 from paceline.curate.task import Outcome, Task, Unit
 from paceline.curate.work import Reply, plan_units, runner_for
 from paceline.errors import needs_extra
+from paceline.numbers import number
 
 # A node that dies takes several units with it, and they may move to another that is dying too.
 MAX_DEATHS = 4
@@ -55,19 +56,48 @@ def _dataset(ray: Any, stages: Sequence[Stage], rows: list[dict[str, bytes]]) ->
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = False
     context.print_on_execution_start = False
-    token, packed = uuid4().hex, ray.cloudpickle.dumps(stages)
+    parts = groups(stages)
+    token, packed = uuid4().hex, ray.cloudpickle.dumps(parts)
+    dataset = ray.data.from_items(rows, override_num_blocks=len(rows))
+    for place, group in enumerate(parts):
+        dataset = _mapped(dataset, ray, place, len(parts), group[0].resources, token, packed)
+    return dataset
+
+
+def _mapped(
+    dataset: Any, ray: Any, place: int, count: int, booked: Resources, token: str, packed: bytes
+) -> Any:
+    """The rows after one more group of stages: the last gives replies, the others work for the next."""
+    last = place == count - 1
 
     def run_row(row: dict[str, bytes]) -> dict[str, bytes]:
-        unit: Unit = pickle.loads(row["unit"])  # noqa: S301 - made by our own driver
+        if row.get("reply"):
+            return row
+        work: Unit | Sequence[Unit] = pickle.loads(row["unit"])  # noqa: S301 - made by our own driver
         deaths = task_attempt()
         # Ray Data would try a unit that kills its workers for ever.
         if deaths >= MAX_DEATHS:
-            lost = f"workers died {deaths} times while they worked on {unit.label}"
-            return {"reply": ray.cloudpickle.dumps(WorkerLost(lost))}
-        reply = runner_for(token, packed).run(unit)
-        return {"reply": ray.cloudpickle.dumps(reply)}
+            label = work.label if isinstance(work, Unit) else f"a part of unit {work[0].index}"
+            lost = WorkerLost(f"workers died {deaths} times while they worked on {label}")
+            return {"unit": b"", "reply": ray.cloudpickle.dumps(lost)}
+        reply = runner_for(token, packed).run(work, place)
+        if last or isinstance(reply, PipelineError):
+            return {"unit": b"", "reply": ray.cloudpickle.dumps(reply)}
+        return {"unit": ray.cloudpickle.dumps(tuple(one.handed_on() for one in reply)), "reply": b""}
 
-    cpus = max(stage.resources.cpus for stage in stages)
-    gpus = max(stage.resources.gpus for stage in stages)
-    dataset = ray.data.from_items(rows, override_num_blocks=len(rows))
-    return dataset.map(run_row, num_cpus=cpus, num_gpus=gpus or None)
+    if not booked.gpus:
+        return dataset.map(run_row, num_cpus=booked.cpus)
+
+    class Runner:
+        """An actor keeps what its stages have set up; how many there are is for Ray Data to say."""
+
+        def __call__(self, row: dict[str, bytes]) -> dict[str, bytes]:
+            return run_row(row)
+
+    gpus = ray.cluster_resources().get("GPU", 0.0)
+    most = int(gpus / booked.gpus)
+    if not most:
+        raise PipelineError(
+            f"a stage books {number(booked.gpus)} GPUs, and the Ray cluster has {number(gpus)}: add a node with them"
+        )
+    return dataset.map(Runner, num_cpus=booked.cpus, num_gpus=booked.gpus, concurrency=(1, most))

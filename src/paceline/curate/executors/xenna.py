@@ -1,4 +1,4 @@
-"""Cosmos-Xenna: units through one Xenna stage, streaming or as a batch; workers and nodes that die are missed."""
+"""Cosmos-Xenna: one of its stages for each group of ours, streaming or as a batch; workers that die are missed."""
 
 import gc
 import logging
@@ -12,7 +12,7 @@ from paceline.curate.errors import PipelineError, WorkerLost
 from paceline.curate.executors.ray_private import read_note, write_note
 from paceline.curate.executors.ray_session import ray_session
 from paceline.curate.executors.xenna_private import silence_monitor
-from paceline.curate.stage import Stage
+from paceline.curate.stage import Stage, groups
 from paceline.curate.task import Outcome, Task, Unit
 from paceline.curate.work import Reply, UnitRunner, plan_units
 from paceline.errors import MissingExtra, needs_extra
@@ -28,9 +28,9 @@ PROBE_TIMEOUT_S = 30.0
 
 
 class XennaExecutor:
-    """Runs all stages as one stage of Xenna.
+    """Runs neighbours that book the same as one stage of Xenna, which says how many workers each gets.
 
-    Its streaming mode books workers for every stage at once: one stage is what two CPUs have room for.
+    Its streaming mode books workers for every stage at once.
     """
 
     name = "xenna"
@@ -121,15 +121,15 @@ def _run(
         monitoring_verbosity_level=quiet,
         mode_specific=xenna.StreamingSpecificSpec(executor_verbosity_level=quiet) if streaming else None,
     )
-    spec = xenna.PipelineSpec(
-        input_data=list(units), stages=[_xenna_stage(xenna, stages, notes)], config=config
-    )
+    parts = groups(stages)
+    ours = [_xenna_stage(xenna, parts, place, notes) for place in range(len(parts))]
+    spec = xenna.PipelineSpec(input_data=list(units), stages=ours, config=config)
     return xenna.run_pipeline(spec) or []
 
 
-def _xenna_stage(xenna: Any, stages: Sequence[Stage], notes: WorkNotes | None) -> Any:
-    cpus = max(stage.resources.cpus for stage in stages)
-    gpus = max(stage.resources.gpus for stage in stages)
+def _xenna_stage(xenna: Any, parts: Sequence[Sequence[Stage]], place: int, notes: WorkNotes | None) -> Any:
+    booked = parts[place][0].resources
+    last = place == len(parts) - 1
 
     class UnitStage(xenna.Stage):  # type: ignore[misc]
         """Made here because its base class is only known when Xenna is installed."""
@@ -140,18 +140,24 @@ def _xenna_stage(xenna: Any, stages: Sequence[Stage], notes: WorkNotes | None) -
 
         @property
         def required_resources(self) -> Any:
-            return xenna.Resources(cpus=cpus, gpus=gpus)
+            return xenna.Resources(cpus=booked.cpus, gpus=booked.gpus)
 
         def setup(self, worker_metadata: Any) -> None:
-            self._runner = UnitRunner(stages)
+            self._runner = UnitRunner(parts)
 
-        def process_data(self, in_data: list[Unit]) -> list[Reply] | None:
-            return [self._run(unit) for unit in in_data]
+        def process_data(self, in_data: list[Any]) -> list[Any] | None:
+            return [self._run(work) for work in in_data]
 
-        def _run(self, unit: Unit) -> Reply:
+        def _run(self, work: Any) -> Any:
+            """The work for the next stage, or the reply; an error goes through to the end."""
+            if isinstance(work, PipelineError):
+                return work
             if notes is not None:
-                notes.write(unit)
-            return self._runner.run(unit)
+                notes.write(work if isinstance(work, Unit) else work[0])
+            reply = self._runner.run(work, place)
+            if last or isinstance(reply, PipelineError):
+                return reply
+            return tuple(outcome.handed_on() for outcome in reply)
 
     return UnitStage()
 

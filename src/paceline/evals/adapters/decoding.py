@@ -1,11 +1,11 @@
 """A prompt as tokens, which token comes next, when an answer ends, and how likely given answers are."""
 
-import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from paceline.errors import PacelineError
+from paceline.evals.adapters.reading import Reading
 from paceline.evals.interfaces import Sample
 
 KNOWN = frozenset(
@@ -20,13 +20,12 @@ KNOWN = frozenset(
         "stop",
         "chat_template",
         "chat_template_kwargs",
-        "prefill",
     }
 )
 _DEFAULT_NEW_TOKENS = 256
 
-Forward = Callable[[Any, Any, Any, int], Any]
-"""(ids, mask, cache, how many last places) → their scores of all tokens."""
+Forward = Callable[[Any, Reading, int], Any]
+"""(new ids, what was read before them, how many last places) → their scores of all tokens."""
 
 Tail = tuple[Sequence[int], Sequence[int]]
 """The tokens that lead to a continuation, and its own."""
@@ -84,17 +83,20 @@ class Decoding:
     stop: tuple[str, ...] = ()
     chat_template: bool | None = None
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    prefill: str = "sparse"
-    """Whether a sparse attention reads the context too ("sparse"), or only questions and answers ("dense")."""
 
     def budget(self, own: int | None) -> int:
-        """How many tokens an answer may have: the user's word, else the benchmark's."""
-        return self.max_new_tokens or own or _DEFAULT_NEW_TOKENS
+        """How many tokens an answer may have: the smaller of the user's number and the benchmark's."""
+        return min((count for count in (self.max_new_tokens, own) if count), default=_DEFAULT_NEW_TOKENS)
 
 
 def read_decoding(kwargs: Mapping[str, Any]) -> Decoding:
     """`generation_kwargs`, checked."""
     unknown = sorted(set(kwargs) - KNOWN)
+    if "prefill" in unknown:
+        raise PacelineError(
+            "generation_kwargs has no 'prefill' any more: it is an option of each attention, "
+            "such as {name: streaming, maskers: [{kind: streaming}], prefill: sparse}"
+        )
     if unknown:
         raise PacelineError(f"generation_kwargs has no {unknown[0]!r}; it takes: {', '.join(sorted(KNOWN))}")
     given = {name: value for name, value in kwargs.items() if value is not None}
@@ -115,8 +117,6 @@ def _check(decoding: Decoding) -> None:
         )
     if not 0 < decoding.top_p <= 1:
         raise PacelineError(f"generation_kwargs.top_p is to be over 0 and at most 1, not {decoding.top_p!r}")
-    if decoding.prefill not in ("sparse", "dense"):
-        raise PacelineError(f"generation_kwargs.prefill is 'sparse' or 'dense', not {decoding.prefill!r}")
 
 
 def next_token(logits: Any, decoding: Decoding, generator: Any, said: Sequence[int]) -> int:
@@ -160,21 +160,14 @@ def cut_at(text: str, stops: Collection[str]) -> str | None:
     return text[: min(places)] if places else None
 
 
-def weigh(
-    forward: Forward, read: Any, mask: Any, question: Sequence[int], tails: Sequence[Tail]
-) -> list[list[float | bool]]:
-    """For each continuation the logarithm of its probability, and whether it is what greedy decoding would say."""
-    return [_weigh_one(forward, copy.deepcopy(read), mask, [*question, *lead], tail) for lead, tail in tails]
-
-
-def _weigh_one(
-    forward: Forward, cache: Any, mask: Any, question: Sequence[int], tail: Sequence[int]
-) -> list[float | bool]:
+def weigh(forward: Forward, reading: Reading, question: Sequence[int], tail: Tail) -> list[float | bool]:
+    """The logarithm of a continuation's probability, and whether it is what greedy decoding would say."""
     import torch
 
-    ids = torch.tensor([[*question, *tail[:-1]]], device=mask.device)
-    scores = forward(ids, torch.cat([mask, torch.ones_like(ids)], dim=1), cache, len(tail))
+    lead, said = tail
+    ids = reading.mask.new_tensor([[*question, *lead, *said[:-1]]])
+    scores = forward(ids, reading, len(said))
     found = scores[0].float().log_softmax(-1)
-    wanted = torch.tensor(tail, device=mask.device)
+    wanted = torch.tensor(said, device=found.device)
     picked = found.gather(-1, wanted[:, None]).double().sum()
     return [float(picked), bool((found.argmax(-1) == wanted).all())]

@@ -67,7 +67,7 @@ class MockAdapter:
     def _answer(self, sample: Sample, context: str, density: float, budget: int | None) -> Prediction:
         if self._seconds:
             time.sleep(self._seconds)
-        limit = sample.max_new_tokens if budget is None else int(budget)
+        limit = min((int(count) for count in (budget, sample.max_new_tokens) if count), default=None)
         words = _closest_sentence(context, sample.question).split()[:limit]
         return Prediction(
             sample_id=sample.id,

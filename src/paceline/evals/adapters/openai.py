@@ -8,6 +8,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from random import Random
 from typing import Any, ClassVar
 
 from paceline.errors import PacelineError
@@ -26,7 +27,15 @@ from paceline.evals.interfaces import (
 from paceline.urls import split_login
 
 _ARGUMENTS = frozenset({"base_url", "api_key_env", "timeout_s", "extra_body"})
+_OURS = frozenset(
+    {"model", "messages", "prompt", "max_tokens", "temperature", "top_p", "seed", "stop", "stream", "n"}
+)
+"""What a request has from the suite already, so that `extra_body` may not say otherwise."""
 _DEFAULT_TIMEOUT_S = 600.0
+_TRIES = 5
+_FIRST_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 60.0
+_BEGIN, _END = "<think>", "</think>"
 _LARGEST_ANSWER = 64 << 20
 _TOO_MANY = 429
 _SERVER_FAULT = 500
@@ -44,12 +53,15 @@ class OpenAIAdapter:
     """Asks `base_url` + `/chat/completions`, or `/completions` with `chat_template: false`.
 
     `model_kwargs`: `base_url` (such as http://localhost:8000/v1), `api_key_env` (the name of the environment variable
-    with the key), `timeout_s`, `extra_body` (what the server takes besides). As many questions are asked at once as
-    the batch has contexts. Servers have their own attention, so that a sparse one is refused.
+    with the key), `timeout_s`, `extra_body` (what the server takes besides). At most `batch_size` questions are on
+    their way at once. What a server that is busy refuses is asked again, five times in all, after pauses that double
+    or that the server names. Reasoning is kept apart from the answer, as servers do it or by `<think>` marks. Servers
+    have their own attention, so that a sparse one is refused.
     """
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "3"
     uses_gpu: ClassVar[bool] = False
+    takes_all: ClassVar[bool] = True
 
     def __init__(self, model: ModelSpec, device: Device) -> None:
         self._spec = model
@@ -58,7 +70,7 @@ class OpenAIAdapter:
 
     @classmethod
     def check(cls, model: ModelSpec, generation: GenerationSpec) -> None:
-        read_decoding(generation.generation_kwargs)
+        decoding = read_decoding(generation.generation_kwargs)
         unknown = sorted(set(model.model_kwargs) - _ARGUMENTS)
         if unknown:
             known = ", ".join(sorted(_ARGUMENTS))
@@ -67,6 +79,20 @@ class OpenAIAdapter:
         if not url.startswith(("http://", "https://")):
             raise PacelineError(
                 "the openai adapter needs model_kwargs.base_url, such as http://localhost:8000/v1"
+            )
+        if generation.attention is not None:
+            raise PacelineError("a server has its own attention: the openai adapter runs 'dense' only")
+        taken = sorted(_OURS & set(model.model_kwargs.get("extra_body") or {}))
+        if taken:
+            raise PacelineError(
+                f"model_kwargs.extra_body has {taken[0]!r}, which every request has already: see generation_kwargs"
+            )
+        timeout_s = model.model_kwargs.get("timeout_s", _DEFAULT_TIMEOUT_S)
+        if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not timeout_s > 0:
+            raise PacelineError(f"model_kwargs.timeout_s is a number of seconds over 0, not {timeout_s!r}")
+        if decoding.chat_template is False and decoding.chat_template_kwargs:
+            raise PacelineError(
+                "generation_kwargs.chat_template_kwargs say nothing with chat_template: false"
             )
         if generation.request_kwargs.get("max_context_length") is not None:
             raise PacelineError("the openai adapter cannot count tokens: leave out max_context_length")
@@ -93,7 +119,7 @@ class OpenAIAdapter:
     def generate(self, groups: Sequence[ContextGroup], generation: GenerationSpec) -> Iterator[Prediction]:
         decoding = read_decoding(generation.generation_kwargs)
         samples = [sample for group in groups for sample in group.samples]
-        with ThreadPoolExecutor(max_workers=max(1, len(groups))) as pool:
+        with ThreadPoolExecutor(max_workers=generation.batch_size) as pool:
             asked = [pool.submit(self._ask, sample, decoding, generation.seed) for sample in samples]
             try:
                 for answer in as_completed(asked):
@@ -104,22 +130,43 @@ class OpenAIAdapter:
     def _ask(self, sample: Sample, decoding: Decoding, seed: int) -> Prediction:
         if sample.continuations:
             raise PacelineError("the openai adapter cannot weigh given answers: use the huggingface one")
-        started = time.perf_counter()
         path, body = self._request(sample, decoding, seed)
-        answer = self._call("POST", path, body)
+        answer, seconds = self._call_patiently(path, body, Random(seed))  # noqa: S311 - spreads pauses, guards nothing
         try:
             choice, usage = answer["choices"][0], answer.get("usage") or {}
-            text = (choice["message"]["content"] if "message" in choice else choice["text"]) or ""
-        except (KeyError, IndexError, TypeError) as error:
+            text, reasoning = _said(choice)
+        except (KeyError, IndexError, TypeError, AttributeError) as error:
             raise PacelineError(f"{self._url}{path} answered with no choice: {str(answer)[:200]}") from error
         cut = cut_at(text, decoding.stop)
+        details = usage.get("completion_tokens_details") or {}
+        told = {
+            "finish_reason": choice.get("finish_reason"),
+            "reasoning": reasoning or None,
+            "reasoning_tokens": _count(details, "reasoning_tokens"),
+        }
         return Prediction(
             sample_id=sample.id,
             text=text if cut is None else cut,
-            input_tokens=usage.get("prompt_tokens"),
-            output_tokens=usage.get("completion_tokens"),
-            seconds=time.perf_counter() - started,
+            input_tokens=_count(usage, "prompt_tokens"),
+            output_tokens=_count(usage, "completion_tokens"),
+            seconds=seconds,
+            extra={name: value for name, value in told.items() if value is not None},
         )
+
+    def _call_patiently(self, path: str, body: Mapping[str, Any], random: Random) -> tuple[Any, float]:
+        """The answer, and the seconds that the request took which got it; a busy server is asked again."""
+        for left in range(_TRIES - 1, -1, -1):
+            started = time.perf_counter()
+            try:
+                answer = self._call("POST", path, body)
+            except TransientFault as fault:
+                if not left:
+                    raise
+                full = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2 ** (_TRIES - 1 - left))
+                time.sleep(max(_named_pause_s(fault), full * (0.5 + random.random() / 2)))
+            else:
+                return answer, time.perf_counter() - started
+        raise AssertionError("the last try returns or raises")
 
     def _request(self, sample: Sample, decoding: Decoding, seed: int) -> tuple[str, dict[str, Any]]:
         prompt = f"{sample.context}{sample.question}"
@@ -136,7 +183,8 @@ class OpenAIAdapter:
             if getattr(decoding, name) != getattr(defaults, name):
                 body[name] = getattr(decoding, name)
         body |= dict(self._spec.model_kwargs.get("extra_body") or {})
-        if decoding.chat_template is False:
+        is_chat = not sample.plain if decoding.chat_template is None else decoding.chat_template
+        if not is_chat:
             return "/completions", {**body, "prompt": prompt + sample.answer_prefix}
         if decoding.chat_template_kwargs:
             body["chat_template_kwargs"] = dict(decoding.chat_template_kwargs)
@@ -167,6 +215,34 @@ class OpenAIAdapter:
 
     def close(self) -> None:
         self._headers = {}
+
+
+def _said(choice: Mapping[str, Any]) -> tuple[str, str]:
+    """The answer, and the reasoning before it: servers hand it over apart, or leave it in the text between marks."""
+    if "message" not in choice:
+        return choice["text"] or "", ""
+    message = choice["message"]
+    text = message["content"] or ""
+    apart = message.get("reasoning_content") or message.get("reasoning")
+    if isinstance(apart, str):
+        return text, apart
+    before, end, after = text.rpartition(_END)
+    if end:
+        return after.lstrip(), before.lstrip().removeprefix(_BEGIN).strip()
+    # Cut off in its thoughts: there is no answer.
+    return ("", text.lstrip()[len(_BEGIN) :].strip()) if text.lstrip().startswith(_BEGIN) else (text, "")
+
+
+def _count(usage: Mapping[str, Any], name: str) -> int | None:
+    found = usage.get(name)
+    return found if isinstance(found, int) else None
+
+
+def _named_pause_s(fault: TransientFault) -> float:
+    """How long the server wants to be left alone, as far as that is bearable."""
+    headers = getattr(fault.__cause__, "headers", None)
+    said = str(headers.get("Retry-After") if headers is not None else "")
+    return min(float(said), _LONGEST_PAUSE_S) if said.isdecimal() else 0.0
 
 
 def _refusal(url: str, error: urllib.error.HTTPError) -> Exception:

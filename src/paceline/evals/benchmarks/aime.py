@@ -9,10 +9,17 @@ from paceline.evals.benchmarks.rows import Row, read_hub
 from paceline.evals.benchmarks.scores import ScoreError
 from paceline.evals.interfaces import Sample
 
-_BOXED = re.compile(r"\\boxed\s*\{")
-_STATED = re.compile(r"answer\s*(?:is|=|:)\s*:?\s*\$?\s*(\d[\d,]*)", re.IGNORECASE)
+_BOXED = re.compile(r"\\f?boxed\s*\{|\\fbox\s*\{")
+_STATED = re.compile(
+    r"(?:answer|solution|result)\s*(?:is|equals|=|:)\s*:?\s*(?:\\\(|\$|\*)*\s*(\d[\d,]*)", re.IGNORECASE
+)
 _NUMBER = re.compile(r"\d+(?:,\d{3})*")
-_IN_BOX = re.compile(r"\\[,;! ]|\\text\s*|[\s,${}]")
+_AROUND = re.compile(r"\^?\s*\{?\\circ\}?|\\[,;!() ]|\\text\s*\{[^}]*\}|\\boxed|[\s,${}°]")
+"""What stands around a number: degrees, spaces, commas, words in LaTeX."""
+
+
+_TASK = "Solve the problem. Its answer is an integer from 0 to 999; put it into \\boxed{}."
+_BUDGET = 32_000
 
 
 def right(prediction: str, references: Sequence[str]) -> float:
@@ -25,8 +32,8 @@ def extract(prediction: str) -> int | None:
     """The last box, else the last "answer is …", else the last number; None if there is no number."""
     box = last_box(prediction)
     if box is not None:
-        plain = _IN_BOX.sub("", box)
-        return int(plain) if plain.isascii() and plain.isdigit() else _last_number(box)
+        value = _value(box)
+        return _last_number(box) if value is None else int(value) if value.is_integer() else None
     stated = _STATED.findall(prediction)
     return _integer(stated[-1]) if stated else _last_number(prediction)
 
@@ -51,20 +58,47 @@ def _integer(digits: str) -> int:
     return int(digits.replace(",", ""))
 
 
-def _reference(text: str) -> int:
+def _value(text: str) -> float | None:
+    """The number that a text is, whatever is written around it: `023`, `23.0`, `$1{,}023$`, `336^\\circ`."""
+    plain = _AROUND.sub("", text)
     try:
-        return int(text)
-    except ValueError as error:
-        raise ScoreError(f"AIME's answers are integers, which {text!r} is not") from error
+        return float(plain) if plain[:1].isdigit() else None
+    except ValueError:
+        return None
+
+
+def _reference(text: str) -> int:
+    """A published answer; some files have a list of one, written as Python does."""
+    found = _value(text.strip().removeprefix("[").removesuffix("]").strip("'\""))
+    if found is None or not found.is_integer():
+        raise ScoreError(f"AIME's answers are integers, which {text!r} is not")
+    return int(found)
 
 
 class Aime2024(DatasetBenchmark):
-    """Accuracy; beside it, how many answers hold an integer at all, and how many hold a box."""
+    """Accuracy; beside it, how many answers hold an integer at all, and how many hold a box.
+
+    The American Invitational Mathematics Examination of the Mathematical Association of America, I and II. There is no
+    published prompt: rows with a `problem` and an `answer` are asked with ours.
+    """
 
     name: ClassVar[str] = "aime2024"
     hub: ClassVar[str] = "xAlg-AI/att-hub-aime2024"
     parts: ClassVar[tuple[str, ...]] = ("aime2024",)
     primary: ClassVar[str] = "accuracy"
+
+    published_by: ClassVar[str] = "problem"
+
+    def published(self, row: Row, part: str) -> list[Sample]:
+        return [
+            Sample(
+                id="",
+                context=f"{_TASK}\n\nProblem: {row.text('problem').strip()}\n\n",
+                question="What is the answer?",
+                references=self.references(row, part),
+                max_new_tokens=_BUDGET,
+            )
+        ]
 
     def read_hub(self, part: str, revision: str) -> list[Row]:
         return read_hub(self.hub, None, "test", revision)

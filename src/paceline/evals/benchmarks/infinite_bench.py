@@ -5,9 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar
 
 from paceline.evals.benchmarks.dataset import DatasetBenchmark
+from paceline.evals.benchmarks.rows import DataError, Row
 from paceline.evals.benchmarks.scores import ScoreError, qa_f1, qa_f1_characters, rouge_lsum
 from paceline.evals.interfaces import Sample
 
+_CALL = re.compile(r"(func_[0-9]+)\(-?[0-9]+\)")
+_TARGET = re.compile(r"(The .+) of")
 _INTEGER = re.compile("[0-9]+")
 _NUMBER = re.compile(r"\d+\.\d+|\d+")
 _LAST_OF_TEN = re.compile(r"\b[A-J]\b(?!.*\b[A-J]\b)")
@@ -158,11 +161,56 @@ METRICS: Mapping[str, Callable[[str, Sequence[str]], float]] = {
 
 
 class InfiniteBench(DatasetBenchmark):
-    """Each task has its own metric; all give a share between 0 and 1."""
+    """Each task has its own metric; all give a share between 0 and 1.
+
+    Zhang et al., InfiniteBench: Extending Long Context Evaluation Beyond 100K Tokens, arXiv:2402.13718. The authors
+    have templates for each model: name those of `src/prompt.py` that you want.
+    """
 
     name: ClassVar[str] = "infinite_bench"
     hub: ClassVar[str] = "MaxJeblick/InfiniteBench"
     parts: ClassVar[tuple[str, ...]] = tuple(METRICS)
+    published_by: ClassVar[str] = "input"
+    authors_prompts: ClassVar[str] = "src/prompt.py:yarn_mistral_templates"
+    budgets: ClassVar[Mapping[str, int]] = {
+        "passkey": 6,
+        "number_string": 12,
+        "kv_retrieval": 50,
+        "code_run": 5,
+        "code_debug": 5,
+        "math_find": 3,
+        "math_calc": 30_000,
+        "longbook_sum_eng": 1200,
+        **dict.fromkeys(
+            ("longbook_choice_eng", "longbook_qa_eng", "longbook_qa_chn", "longdialogue_qa_eng"), 40
+        ),
+    }
+
+    def published(self, row: Row, part: str) -> list[Sample]:
+        asked = row.text("input", "")
+        values = {"context": row.text("context"), "input": asked, "question": asked}
+        if part == "code_run":
+            call = _CALL.search(asked)
+            if call is None:
+                raise DataError(f"{row.where}: 'input' calls no function such as func_1(2)")
+            values |= {"func_call": call.group(), "func": call.group(1)}
+        elif part == "math_find":
+            target = _TARGET.search(asked)
+            if target is None:
+                raise DataError(f"{row.where}: 'input' does not say which number is wanted")
+            values["prefix"] = f"What is {target.group(1).lower()} in the following list?"
+        options = row.texts("options")
+        values |= {f"OPTION_{letter}": option for letter, option in zip("ABCD", options, strict=False)}
+        return [self.asked(row, part, values, self._right(row, part, options))]
+
+    def _right(self, row: Row, part: str, options: Sequence[str]) -> tuple[str, ...]:
+        """The answers; of a choice the option's text and its letter."""
+        found = self.references(row, part)
+        if part not in ("code_debug", "longbook_choice_eng") or len(found) == 2:
+            return found
+        if found[0] not in options:
+            raise DataError(f"{row.where}: the answer {found[0]!r} is none of its options")
+        return found[0], "ABCD"[options.index(found[0])]
 
     def score_sample(self, sample: Sample, text: str) -> Mapping[str, float]:
         return {"score": score(sample.task, text, sample.references)}

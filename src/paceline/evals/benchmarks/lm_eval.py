@@ -8,15 +8,17 @@ from typing import Any, ClassVar
 
 from paceline.errors import MissingExtra
 from paceline.evals.benchmarks.rows import DataError
-from paceline.evals.interfaces import Prediction, Sample, Scores, ScoreValue
+from paceline.evals.interfaces import Prediction, Sample, Scores, ScoreValue, Source
 
 SHIPPED = "paceline_sample"
 _KINDS = frozenset({"generate_until", "loglikelihood"})
+_TASK_FILES = frozenset({".yaml", ".yml", ".py", ".json", ".jsonl", ".csv", ".parquet"})
 
 
 class LmEval:
     """`tasks` names tasks or groups of lm-eval; each task is a subset. Without any, a sample of our own runs.
 
+    Biderman et al., Lessons from the Trenches on Reproducible Evaluation of Language Models, arXiv:2405.14782.
     `include_path` is a directory with tasks of yours, `num_fewshot` how many solved examples a prompt has, if other
     than the task says. Tasks that write answers run with every adapter; those that weigh given answers need one that
     can tell log-likelihoods (huggingface). What a task says about sampling is left to `generation_kwargs`.
@@ -24,6 +26,19 @@ class LmEval:
 
     name: ClassVar[str] = "lm_eval"
     version: ClassVar[str] = "1"
+
+    def source(self, data_dir: Path | None, revision: str | None) -> Source:
+        return "real" if self._tasks else "toy"
+
+    def files(self, subset: str | None, data_dir: Path | None) -> list[Path]:
+        """Tasks of yours, with the functions and the data beside them."""
+        place = None if self._include is None else Path(self._include)
+        found = () if place is None else place.rglob("*")
+        return sorted(path for path in found if path.suffix in _TASK_FILES)
+
+    def packages(self) -> tuple[str, ...]:
+        """Whose versions decide what lm-eval's own tasks ask."""
+        return ("lm_eval",)
 
     def __init__(
         self, tasks: Sequence[str] = (), include_path: str | None = None, num_fewshot: int | None = None

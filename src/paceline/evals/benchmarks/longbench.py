@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from paceline.evals.benchmarks.dataset import DatasetBenchmark
@@ -11,6 +12,8 @@ from paceline.evals.benchmarks.scores import ScoreError, cut_chinese, qa_f1, qa_
 from paceline.evals.interfaces import Sample
 
 FIRST_LINE_ONLY = frozenset({"trec", "triviaqa", "samsum", "lsht"})
+WITHOUT_CHAT = FIRST_LINE_ONLY | {"lcc", "repobench-p"}
+"""Tasks with examples or code, which the authors ask without a chat template."""
 _NUMBER = re.compile(r"\d+")
 
 _IN_E = (
@@ -136,12 +139,28 @@ def chosen_letter(prediction: str) -> str | None:
 
 
 class LongBench(DatasetBenchmark):
-    """21 tasks, and the 13 of LongBench-E, which end in `_e` and are given for three ranges of length too."""
+    """21 tasks, and the 13 of LongBench-E, which end in `_e` and are given for three ranges of length too.
+
+    Bai et al., LongBench: A Bilingual, Multitask Benchmark for Long Context Understanding, arXiv:2308.14508.
+    """
 
     name: ClassVar[str] = "longbench"
     hub: ClassVar[str] = "Xnhyacinth/LongBench"
     parts: ClassVar[tuple[str, ...]] = (*METRICS, *(f"{task}_e" for task in _IN_E))
     high: ClassVar[float] = 100.0
+    published_by: ClassVar[str] = "input"
+    authors_prompts: ClassVar[str] = "LongBench/config/dataset2prompt.json"
+    budgets: ClassVar[Mapping[str, int]] = {
+        **dict.fromkeys(("narrativeqa", "qasper", "dureader", "samsum"), 128),
+        **dict.fromkeys(("multifieldqa_en", "multifieldqa_zh", "trec", "lsht", "lcc", "repobench-p"), 64),
+        **dict.fromkeys(("hotpotqa", "2wikimqa", "musique", "triviaqa", "passage_count"), 32),
+        **dict.fromkeys(("passage_retrieval_en", "passage_retrieval_zh"), 32),
+        **dict.fromkeys(("gov_report", "qmsum", "multi_news", "vcsum"), 512),
+    }
+
+    def published(self, row: Row, part: str) -> list[Sample]:
+        plain = part.removesuffix("_e") in WITHOUT_CHAT
+        return [replace(sample, plain=plain) for sample in super().published(row, part)]
 
     def read_hub(self, part: str, revision: str) -> list[Row]:
         return read_hub(self.hub, part, "test", revision)
@@ -162,13 +181,35 @@ class LongBench(DatasetBenchmark):
 
 
 class LongBenchV2(DatasetBenchmark):
-    """Multiple choice over long texts, with an answer at once (`0shot`) or after thinking (`cot`)."""
+    """Multiple choice over long texts, with an answer at once (`0shot`) or after thinking (`cot`).
+
+    Bai et al., LongBench v2, arXiv:2412.15204. The authors' rows are those of `data.json`, and their prompts the text
+    files of `prompts`. For `cot` their program asks twice, first for thoughts and then, without the text, for the
+    letter; that is refused here, and the hub's data set, which asks once, is taken with a `revision`.
+    """
 
     name: ClassVar[str] = "longbenchv2"
     hub: ClassVar[str] = "Xnhyacinth/LongBench-v2"
     parts: ClassVar[tuple[str, ...]] = ("0shot", "cot")
     primary: ClassVar[str] = "accuracy"
     high: ClassVar[float] = 100.0
+    shared_files: ClassVar[tuple[str, ...]] = ("data",)
+    published_by: ClassVar[str] = "choice_A"
+    authors_prompts: ClassVar[str] = "the directory prompts"
+    document: ClassVar[str] = "DOC"
+    budgets: ClassVar[Mapping[str, int]] = {"0shot": 128}
+
+    def published(self, row: Row, part: str) -> list[Sample]:
+        if part != "0shot":
+            raise DataError(
+                f"{row.where}: rows as published are asked in two steps for {part}, which is not done here"
+            )
+        named = {
+            "DOC": "context",
+            "Q": "question",
+            **{f"C_{letter}": f"choice_{letter}" for letter in "ABCD"},
+        }
+        return [self.asked(row, part, {field: row.text(name).strip() for field, name in named.items()})]
 
     def facts(self, row: Row) -> Mapping[str, Any]:
         return {"difficulty": row.text("difficulty"), "length": row.text("length")}

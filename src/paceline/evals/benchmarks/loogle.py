@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 from paceline.errors import MissingExtra
 from paceline.evals.benchmarks.dataset import DatasetBenchmark
-from paceline.evals.benchmarks.rows import DataError
+from paceline.evals.benchmarks.rows import DataError, Row
 from paceline.evals.benchmarks.scores import ScoreError, rouge_l, rouge_n
-from paceline.evals.interfaces import Sample
+from paceline.evals.interfaces import Prediction, Sample, Scores, ScoreValue
 
 _CLOZE = "shortdep_cloze"
 
@@ -106,20 +106,69 @@ def _mapping(text: str) -> Mapping[Any, Any] | None:
 class Loogle(DatasetBenchmark):
     """BLEU and ROUGE of answers and summaries, matches of clozes.
 
-    `extra_metrics` may name `meteor` (needs WordNet) and `bert_score` (needs a model). The primary metric is the exact
-    matches of a cloze, and ROUGE-L of everything else.
+    Li et al., LooGLE: Can Long-Context Language Models Understand Long Contexts?, arXiv:2311.04939. `extra_metrics` may
+    name `meteor` (needs WordNet) and `bert_score` (needs a model). The primary metric is the exact matches of a cloze,
+    pooled over all masks as the authors do, and ROUGE-L of everything else.
     """
 
     name: ClassVar[str] = "loogle"
     hub: ClassVar[str] = "simonjegou/loogle"
     parts: ClassVar[tuple[str, ...]] = ("shortdep_qa", "longdep_qa", _CLOZE, "longdep_summarization")
+    published_by: ClassVar[str] = "qa_pairs"
+    authors_prompts: ClassVar[str] = "config/task2prompt.json"
+    document: ClassVar[str] = "input"
+    budgets: ClassVar[Mapping[str, int]] = {
+        "shortdep_qa": 300,
+        "longdep_qa": 500,
+        "longdep_summarization": 500,
+        _CLOZE: 50,
+    }
 
-    def __init__(self, extra_metrics: Sequence[str] = ()) -> None:
+    def __init__(self, extra_metrics: Sequence[str] = (), prompts: str | None = None) -> None:
+        super().__init__(prompts)
         unknown = sorted(set(extra_metrics) - set(_NEED_DOWNLOADS))
         if unknown:
             known = ", ".join(_NEED_DOWNLOADS)
             raise DataError(f"benchmark loogle: no extra metric {unknown[0]!r}; it has: {known}")
         self._extra_metrics = tuple(extra_metrics)
+
+    def published(self, row: Row, part: str) -> list[Sample]:
+        text = {"input": row.text("input")}
+        stored = row.values["qa_pairs"]
+        if stored == "none":
+            return [self.asked(row, part, text, [row.text("output")])]
+        try:
+            pairs = ast.literal_eval(stored) if isinstance(stored, str) else stored
+            asked = [(str(pair["Q"]), pair["A"]) for pair in pairs]
+        except (ValueError, SyntaxError, KeyError, TypeError) as error:
+            raise DataError(
+                f"{row.where}: 'qa_pairs' is to be a list of questions Q and answers A"
+            ) from error
+        return [
+            self.asked(
+                row,
+                part,
+                {**text, "Q": question},
+                [answer if isinstance(answer, str) else json.dumps(answer)],
+            )
+            for question, answer in asked
+        ]
+
+    def score(self, samples: Sequence[Sample], predictions: Mapping[str, Prediction]) -> Scores:
+        scores = super().score(samples, predictions)
+        if {sample.task for sample in samples} != {_CLOZE}:
+            return scores
+        # Every mask counts the same, however many its question has.
+        masks = {sample.id: len(_mapping(sample.references[0]) or ()) for sample in samples}
+        pooled = {
+            name: ScoreValue(
+                value=sum(scores.per_sample[one][name] * count for one, count in masks.items())
+                / sum(masks.values()),
+                n=len(samples),
+            )
+            for name in scores.metrics
+        }
+        return Scores(metrics=pooled, primary=scores.primary, per_sample=scores.per_sample, weights=masks)
 
     def score_sample(self, sample: Sample, text: str) -> Mapping[str, float]:
         reference = sample.references[0]

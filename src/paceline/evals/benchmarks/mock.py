@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from paceline.errors import PacelineError
-from paceline.evals.interfaces import Prediction, Sample, Scores, ScoreValue
+from paceline.evals.interfaces import Prediction, Sample, Scores, ScoreValue, Source
 
 SUBSET = "reading_comprehension"
 FILE = "mock_benchmark.jsonl"
@@ -47,6 +47,12 @@ class MockBenchmark:
 
     def subsets(self) -> tuple[str, ...]:
         return (SUBSET,)
+
+    def source(self, data_dir: Path | None, revision: str | None) -> Source:
+        return "toy" if data_dir is None else "real"
+
+    def files(self, subset: str | None, data_dir: Path | None) -> list[Path]:
+        return [] if data_dir is None else [data_dir / FILE]
 
     def load(self, subset: str | None, *, data_dir: Path | None, revision: str | None) -> Sequence[Sample]:
         rows = _ROWS if data_dir is None else _read_rows(data_dir / FILE)

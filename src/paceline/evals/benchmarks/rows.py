@@ -56,17 +56,18 @@ class Row:
             raise DataError(f"{self.where}: {column!r} is to be a whole number, not {value!r}") from None
 
 
-def read_directory(directory: Path, subset: str) -> list[Row]:
-    """A subset's rows from local files."""
-    paths = [path for suffix in READERS if (path := directory / f"{subset}{suffix}").is_file()]
-    if not paths and (directory / subset).is_dir():
-        paths = sorted(path for path in (directory / subset).iterdir() if path.suffix in READERS)
-    if not paths:
-        known = ", ".join(f"{subset}{suffix}" for suffix in READERS)
-        raise DataError(f"{directory} has no data of {subset}: neither {known} nor a directory {subset}")
-    if len({path.suffix for path in paths}) > 1:
-        raise DataError(f"{directory} has {subset} twice: {paths[0].name} and {paths[-1].name}; keep one")
-    return [row for path in paths for row in read_file(path)]
+def data_files(directory: Path, subset: str, shared: Sequence[str] = ()) -> list[Path]:
+    """The local files that a subset's rows are in, or those that it shares with others."""
+    for name in (subset, *shared):
+        paths = [path for suffix in READERS if (path := directory / f"{name}{suffix}").is_file()]
+        if not paths and (directory / name).is_dir():
+            paths = sorted(path for path in (directory / name).iterdir() if path.suffix in READERS)
+        if len({path.suffix for path in paths}) > 1:
+            raise DataError(f"{directory} has {name} twice: {paths[0].name} and {paths[-1].name}; keep one")
+        if paths:
+            return paths
+    known = ", ".join(f"{name}{suffix}" for name in (subset, *shared) for suffix in READERS)
+    raise DataError(f"{directory} has no data of {subset}: neither {known} nor a directory {subset}")
 
 
 def read_file(path: Path) -> list[Row]:

@@ -12,7 +12,7 @@ from paceline.evals.benchmarks.dataset import DatasetBenchmark
 from paceline.evals.benchmarks.rows import DataError, Row, read_hub
 from paceline.evals.benchmarks.ruler_tasks import BUDGETS, TASKS, Puzzle, make
 from paceline.evals.benchmarks.scores import ScoreError
-from paceline.evals.interfaces import Sample, sample_seed
+from paceline.evals.interfaces import Sample, Source, sample_seed
 
 _CONTROL = re.compile(r"[\x00-\x1f]")
 
@@ -32,19 +32,24 @@ def score(task: str, prediction: str, references: Sequence[str]) -> float:
 class Ruler(DatasetBenchmark):
     """Thirteen tasks with the published recipe and metric; filler, words and documents are ours.
 
-    `length` is how many tokens prompt and answer may have together, `samples` how many puzzles a task has. Tokens are
-    those of `tokenizer`, a model's name or directory; without one they are estimated from the letters. With a
-    `data_dir` or a `revision` the puzzles are read instead.
+    Hsieh et al., RULER: What's the Real Context Size of Your Long-Context Language Models?, arXiv:2404.06654. `length`
+    is how many tokens prompt and answer may have together, `samples` how many puzzles a task has. Tokens are those of
+    `tokenizer`, a model's name or directory; without one they are estimated from the letters. With a `data_dir` or a
+    `revision` the puzzles are read instead: from the hub, or as the authors' scripts write them
+    (`<task>/validation.jsonl`).
     """
 
     name: ClassVar[str] = "ruler"
     hub: ClassVar[str] = "simonjegou/ruler"
     parts: ClassVar[tuple[str, ...]] = TASKS
     high: ClassVar[float] = 100.0
+    own_length: ClassVar[int] = 4096
 
     def __init__(
-        self, length: int = 4096, samples: int = 10, seed: int = 0, tokenizer: str | None = None
+        self, length: int | None = None, samples: int = 10, seed: int = 0, tokenizer: str | None = None
     ) -> None:
+        super().__init__()
+        length = self.own_length if length is None else length
         if length < 1 or samples < 1:
             raise DataError("benchmark ruler: length and samples are at least 1")
         self._length, self._samples, self._seed, self._tokenizer = length, samples, seed, tokenizer
@@ -63,6 +68,26 @@ class Ruler(DatasetBenchmark):
         rows = read_hub(self.hub, str(self._length), "test", revision)
         return [row for row in rows if row.values.get("task") == part]
 
+    def source(self, data_dir: Path | None, revision: str | None) -> Source:
+        return "generated" if data_dir is None and revision is None else "real"
+
+    def is_published(self, row: Row) -> bool:
+        return "outputs" in row.values
+
+    def published(self, row: Row, part: str) -> list[Sample]:
+        """The authors' scripts write whole prompts; the question is their last line."""
+        context, line, question = row.text("input").rpartition("\n")
+        return [
+            Sample(
+                id="",
+                context=context + line,
+                question=question,
+                answer_prefix=row.text("answer_prefix", ""),
+                references=row.texts("outputs"),
+                max_new_tokens=BUDGETS[part],
+            )
+        ]
+
     def _make(self, task: str, index: int, count: Callable[[str], int]) -> Sample:
         name = f"{task}-{index}"
         seed = sample_seed(self._seed, f"ruler {name}")
@@ -79,6 +104,25 @@ class Ruler(DatasetBenchmark):
 
     def score_sample(self, sample: Sample, text: str) -> Mapping[str, float]:
         return {"score": score(sample.task, text, sample.references)}
+
+
+class Ruler16k(Ruler):
+    """The same at 16,384 tokens; on the hub each task is a split."""
+
+    name: ClassVar[str] = "ruler16k"
+    hub: ClassVar[str] = "xAlg-AI/att-hub-ruler-16k"
+    own_length: ClassVar[int] = 16_384
+
+    def read_hub(self, part: str, revision: str) -> list[Row]:
+        return read_hub(self.hub, part, part, revision)
+
+
+class Ruler32k(Ruler16k):
+    """The same at 32,768 tokens."""
+
+    name: ClassVar[str] = "ruler32k"
+    hub: ClassVar[str] = "xAlg-AI/att-hub-ruler-32k"
+    own_length: ClassVar[int] = 32_768
 
 
 def _largest(task: str, seed: int, limit: int, count: Callable[[str], int]) -> Puzzle:

@@ -14,6 +14,7 @@ from paceline.evals.interfaces import Prediction, Sample, Scores, ScoreValue
 SUMMARIES = frozenset({"gov_report", "summ_screen_fd", "qmsum", "squality"})
 _PERCENTAGE = re.compile(r"(\d+\.?\d*)%")
 _LETTER = re.compile(r"\b[A-D]\b")
+_BUDGET = 1024
 _HALVED_EVERY = 10
 """Percentage points of error that halve the score."""
 
@@ -98,14 +99,15 @@ METRICS: Mapping[str, Callable[[str, str], float]] = {
 class ZeroScrolls(DatasetBenchmark):
     """The official metric where a row has references, else the mean length of answers, which judges nothing.
 
-    A task is a subset. A row has context, question and answer_prefix, or `input` with the indices where its document
-    and its query end, as the official files do.
+    Shaham et al., ZeroSCROLLS: A Zero-Shot Benchmark for Long Text Understanding, arXiv:2305.14196. A task is a subset.
+    The authors' rows have the whole prompt as `input`, with the indices where its document and its query end.
     """
 
     name: ClassVar[str] = "zero_scrolls"
     hub: ClassVar[str] = "simonjegou/zero_scrolls"
     parts: ClassVar[tuple[str, ...]] = (*sorted(SUMMARIES), *METRICS)
     high: ClassVar[float] = 100.0
+    published_by: ClassVar[str] = "document_end_index"
 
     def read_hub(self, part: str, revision: str) -> list[Row]:
         rows = read_hub(self.hub, None, "test", revision)
@@ -114,8 +116,8 @@ class ZeroScrolls(DatasetBenchmark):
     def references(self, row: Row, part: str) -> tuple[str, ...]:
         return tuple(text for text in row.texts("answers", "answer", "output") if text)
 
-    def sample(self, row: Row, part: str, index: int, shipped: bool) -> Sample:
-        return super().sample(_sliced(row), part, index, shipped)
+    def published(self, row: Row, part: str) -> list[Sample]:
+        return [self.prompted(_sliced(row), part)]
 
     def score_sample(self, sample: Sample, text: str) -> Mapping[str, float]:
         if sample.task in SUMMARIES:
@@ -148,12 +150,11 @@ def _lengths(samples: Sequence[Sample], predictions: Mapping[str, Prediction]) -
 def _sliced(row: Row) -> Row:
     """A row of the official files in the form of the others."""
     document_end, query_end = row.count("document_end_index"), row.count("query_end_index")
-    if "context" in row.values or document_end is None or query_end is None:
-        return row
     text = row.text("input")
     slices: dict[str, Any] = {
         "context": text[:document_end],
         "question": text[document_end:query_end],
         "answer_prefix": text[query_end:].strip(),
+        "max_new_tokens": _BUDGET,
     }
     return Row(where=row.where, values={**row.values, **slices})

@@ -26,6 +26,7 @@ from paceline.experiments.ab.spec import ABSpec, read_spec
 from paceline.experiments.builds.cache import default_cache_dir
 from paceline.experiments.journal import FILE, Journal, write_report
 from paceline.experiments.trials import TRIALS
+from paceline.history.urls import RESULTS
 from paceline.model import Plan
 from paceline.plan import find_results_dir, plan_errors
 from paceline.record.codec import dump
@@ -53,6 +54,7 @@ class ABRequest:
     max_runs: int | None = None
     max_time_s: float | None = None
     seed: int | None = None
+    vary_hash_seed: bool | None = None
     allow_missing: bool = False
 
 
@@ -91,7 +93,7 @@ def find_spec(request: ABRequest) -> ABSpec:
 def prepare_ab(request: ABRequest, say: Say = lambda line: None, *, build: bool = True) -> Prepared:
     """Read the file, make the arms ready and plan a run of each; without `build`, no environment is made."""
     spec = find_spec(request)
-    given = {name: getattr(request, name) for name in ("max_runs", "max_time_s", "seed")}
+    given = {name: getattr(request, name) for name in ("max_runs", "max_time_s", "seed", "vary_hash_seed")}
     spec = replace(spec, **{name: value for name, value in given.items() if value is not None})
     schedule = make_schedule(spec)
     if request.results_dir is not None:
@@ -109,7 +111,7 @@ def prepare_ab(request: ABRequest, say: Say = lambda line: None, *, build: bool 
 
 def run_ab(request: ABRequest, say: Say = lambda line: None) -> Outcome:
     """Run an A/B test, or go on with the one that was cut short."""
-    database = choose_database(request.db, None, enabled=request.db is not None)
+    database = choose_database(request.db, None, RESULTS, enabled=request.db is not None)
     if request.resume and request.out is not None:
         _check_resumable(request.out)
     prepared = prepare_ab(request, say)
@@ -130,7 +132,7 @@ def run_ab(request: ABRequest, say: Say = lambda line: None) -> Outcome:
         result = experiment.run(lambda so_far: _write_results(so_far, directory, redactor))
         _write_results(result, directory, redactor)
     if database is not None:
-        say(f"{_add_to_history(directory, arms, database)} records are new in the history")
+        say(f"{add_to_history(directory, arms, database)} records are new in the history")
     return Outcome(result=result, directory=directory, redactor=redactor)
 
 
@@ -138,9 +140,16 @@ def _find_directory(request: ABRequest, prepared: Prepared, say: Say) -> Path:
     """The directory that was asked for, else that of the newest test that is the same and not over, else a new one."""
     if request.out is not None:
         return request.out.absolute()
+    path = find_directory(prepared, f"ab-{safe_name(prepared.spec.name)}-", say)
+    if request.resume:
+        _check_resumable(path)
+    return path
+
+
+def find_directory(prepared: Prepared, prefix: str, say: Say) -> Path:
+    """The directory of the newest test that is the same and not over, else a new one."""
     results_dir = prepared.arms[0].setting.directory
     marks = fingerprints(prepared.spec, prepared.arms, prepared.plans)
-    prefix = f"ab-{safe_name(prepared.spec.name)}-"
     for path in sorted(results_dir.glob(f"{prefix}*"), reverse=True):
         entries = list(read_lines(path / FILE))
         begun = any(entry.get("kind") == BEGIN and entry.get("fingerprint") in marks for entry in entries)
@@ -151,8 +160,6 @@ def _find_directory(request: ABRequest, prepared: Prepared, say: Say) -> Path:
     number = 1
     while (path := results_dir / (fresh if number == 1 else f"{fresh}-{number}")).exists():
         number += 1
-    if request.resume:
-        _check_resumable(path)
     return path
 
 
@@ -172,7 +179,7 @@ def _write_results(result: ABResult, directory: Path, redactor: Redactor) -> Non
     write_report(directory, files)
 
 
-def _add_to_history(directory: Path, arms: Sequence[Arm], url: str) -> int:
+def add_to_history(directory: Path, arms: Sequence[Arm], url: str) -> int:
     """Record each trial under the test's name and the arm's variant; how many records were new."""
     from paceline.history import open_store
     from paceline.history.session_files import find_sessions, read_session

@@ -108,7 +108,7 @@ def _make_venv(
 ) -> Venv | None:
     log = cache_dir / "logs" / f"{_digest(arm.name + str(spec.base))}.log"
     if arm.conda is not None and build:
-        return build_conda(arm.conda, cache_dir=cache_dir, log=log, say=say, notes=notes, also=("pytest",))
+        return build_conda(arm.conda, cache_dir=cache_dir, log=log, say=say, notes=notes)
     options = arm.options
     if options.packages is None:
         return None

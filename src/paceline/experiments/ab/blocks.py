@@ -28,6 +28,11 @@ def order_of(block: int, arms: Sequence[str], seed: int) -> tuple[str, ...]:
     return tuple(shuffled[shift:] + shuffled[:shift])
 
 
+def hash_seed_of(block: int, seed: int) -> int:
+    """The seed of Python's hashes in a block, the same for all its arms: 1 or more, as 0 switches it off."""
+    return random.Random(f"{seed}/hash/{block}").randint(1, 2**32 - 1)  # noqa: S311 - no secret
+
+
 def look_blocks(max_blocks: int) -> tuple[int, ...]:
     """After how many blocks one looks; the last time when the budget is spent, and not right before that."""
     looks: list[int] = []

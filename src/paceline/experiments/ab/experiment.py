@@ -12,7 +12,7 @@ from typing import Any
 from paceline.errors import PacelineError, SessionError
 from paceline.experiments import trials
 from paceline.experiments.ab.arms import Arm
-from paceline.experiments.ab.blocks import level_of, look_blocks, order_of
+from paceline.experiments.ab.blocks import hash_seed_of, look_blocks, order_of
 from paceline.experiments.ab.report import ABResult, ArmComparison, ArmInfo, Missing
 from paceline.experiments.ab.spec import ABSpec
 from paceline.experiments.ab.tally import Judged, Tally, Trial, trial_data
@@ -87,6 +87,7 @@ def fingerprints(spec: ABSpec, arms: Sequence[Arm], plans: Mapping[str, Plan]) -
         "margin": spec.margin,
         "seed": spec.seed,
         "warmup": make_schedule(spec).warmup,
+        **({} if spec.vary_hash_seed else {"hash_seed": "as it is"}),
     }
     now = {arm.name: [case.fingerprint for case in plans[arm.name].cases] for arm in arms}
     former = {arm.name: [case.former_fingerprint for case in plans[arm.name].cases] for arm in arms}
@@ -175,7 +176,11 @@ class Experiment:
 
     def _run_trial(self, name: str, counted: int, cases: frozenset[str] | None) -> None:
         setting = self._arms[name].setting
-        setting = replace(setting, details={**setting.details, "block": counted, "seed": self._seed})
+        details: dict[str, Any] = {**setting.details, "block": counted, "seed": self._seed}
+        if self._spec.vary_hash_seed:
+            details["hash_seed"] = hash_seed_of(counted, self._seed)
+            setting = replace(setting, inherited={"PYTHONHASHSEED": str(details["hash_seed"])})
+        setting = replace(setting, details=details)
         if cases is not None and cases != frozenset(self._trials[0].cases):
             setting = replace(setting, only=tuple(sorted(cases)), exclude=())
         started = time.monotonic()
@@ -226,7 +231,11 @@ class Experiment:
     def _tally(self) -> Tally:
         spec = self._spec
         return Tally(
-            baseline=self._baseline, trials=tuple(self._trials), wanted=spec.metrics, margin=spec.margin
+            baseline=self._baseline,
+            trials=tuple(self._trials),
+            wanted=spec.metrics,
+            margin=spec.margin,
+            own_metrics=spec.own_metrics,
         )
 
     def result(self, ended: str) -> ABResult:
@@ -236,7 +245,7 @@ class Experiment:
         if ended and tally.blocks not in looks:
             looks.append(tally.blocks)
         judged = tally.judged()
-        level = level_of(len(self._schedule.looks), len(judged))
+        level = tally.level(judged, len(self._schedule.looks))
         others = [name for name in self._arms if name != self._baseline]
         comparisons = [self._compared(tally, name, one, looks, level) for one in judged for name in others]
         return ABResult(

@@ -2,7 +2,8 @@
 
 `AB_<name>.conda.yaml` is an arm's environment, `AB_<name>.dask.yaml` its Dask configuration, `AB_<name>.cluster.yaml`
 its changes to the clusters. The tests that `config.yaml` names run by pytest, one case a target. An environment is made
-by conda where there is one, else of what pip can install of it.
+by conda where there is one, else of what pip can install of it; `ci/environment-test.yml` beside the folder is added to
+each. Of Paceline it gets what measures tests, and that needs no package.
 """
 
 import hashlib
@@ -13,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from paceline import __version__
 from paceline.config.nodes import mapping_of, parse_file, plain, problem_at
 from paceline.errors import ConfigError, PacelineError
 from paceline.experiments.ab import pytest_target
@@ -40,9 +42,14 @@ _NOT_PYTHON = frozenset(
         "gcc",
         "gxx",
         "openjdk",
+        "openssl",
+        "ca-certificates",
     }
 )
+# Versions that are none of Python's, such as 1.1.0g, are those of other programs.
+_VERSION = re.compile(r"([<>=!~]=?\s*\d[\d.*]*(\.?(a|b|rc|dev|post)\d+)*(\+[\w.]+)?\s*,?\s*)*")
 _OTHER_NAMES = {"pytorch": "torch", "msgpack-python": "msgpack", "python-graphviz": "graphviz"}
+_PYTEST = "pytest"
 _LIST = """
 from importlib.metadata import distributions
 print("\\n".join(sorted({f"{one.name}=={one.version}" for one in distributions()})))
@@ -86,6 +93,7 @@ def read_folder(path: Path, *, files: Path) -> ABSpec:
         null_arm=null_arm,
         max_runs=int(config["repeat"]) * count,
         warmup=0,
+        own_metrics=True,
         notes=tuple(notes),
     )
 
@@ -166,62 +174,91 @@ def _write_suite(folder: Path, config: Mapping[str, Any], files: Path) -> Path:
 
 
 def build_conda(
-    path: Path,
-    *,
-    cache_dir: Path,
-    log: Path,
-    say: Callable[[str], None],
-    notes: list[str],
-    also: Sequence[str] = (),
+    path: Path, *, cache_dir: Path, log: Path, say: Callable[[str], None], notes: list[str]
 ) -> Venv:
-    """The environment of a file; what could not be taken from it is noted. `also` are packages that it has to have."""
+    """The environment of a file, with all that its tests need; what could not be taken from it is noted."""
+    files = [path]
+    further = path.parent.parent / "ci" / "environment-test.yml"
+    if further.is_file():
+        files.append(further)
+        notes.append(f"{path.name}: with the packages of ci/environment-test.yml")
+    contents = [_read_environment(file) for file in files]
+    program = next((found for name in _PROGRAMS if (found := shutil.which(name))), None)
+    if program is None:
+        venv = _build_by_pip(path, contents, cache_dir, log, say, notes)
+    else:
+        say(f"{path.name}: an environment by {Path(program).name}")
+        venv = _build_by_conda(program, files, contents, cache_dir, log)
+    _check_lent(venv, path)
+    return venv
+
+
+def _read_environment(path: Path) -> Mapping[str, Any]:
     node = parse_file(path)[0]
     content = plain(node)
     if not isinstance(content, dict) or not isinstance(content.get("dependencies", []), list):
         what = "expected a conda environment: a mapping with a list 'dependencies'"
         raise ConfigError([problem_at(node.mark, "", what)])
-    program = next((found for name in _PROGRAMS if (found := shutil.which(name))), None)
-    if program is None:
-        return _build_by_pip(path, content, cache_dir, log, say, notes, also)
-    key = hashlib.sha256(json.dumps([program, content, list(also)]).encode()).hexdigest()[:20]
+    return content
+
+
+def _build_by_conda(
+    program: str, files: Sequence[Path], contents: Sequence[Mapping[str, Any]], cache_dir: Path, log: Path
+) -> Venv:
+    key = hashlib.sha256(json.dumps([program, *contents]).encode()).hexdigest()[:20]
     prefix = cache_dir / "conda" / key
     python = prefix / "bin" / "python"
-    say(f"{path.name}: an environment by {Path(program).name}")
 
     def create(lock: int) -> Mapping[str, Any]:
-        what = f"the conda environment of {path}"
-        commands: list[list[str | Path]] = [[program, "env", "create", "--prefix", prefix, "--file", path]]
-        if also:
-            commands.append([python, "-m", "pip", "install", *also])
+        what = f"the conda environment of {files[0]}"
+        commands: list[list[str | Path]] = [
+            [program, "env", "create" if number == 0 else "update", "--prefix", prefix, "--file", file]
+            for number, file in enumerate(files)
+        ]
+        commands.append([python, "-m", "pip", "install", _PYTEST])
         for words in commands:
             run_logged(words, what=what, log=log, lock=lock, env=build_environ())
         lend_ourselves(python, what)
         return {"installed": answer([python, "-c", _LIST], what=what).splitlines()}
 
     facts = make_once(prefix, create)
-    packages = tuple(map(str, content.get("dependencies", ())))
+    packages = tuple(str(one) for content in contents for one in content.get("dependencies", ()))
     return Venv(python=python, key=key, packages=packages, installed=tuple(facts.get("installed", ())))
 
 
 def _build_by_pip(
     path: Path,
-    content: Mapping[str, Any],
+    contents: Sequence[Mapping[str, Any]],
     cache_dir: Path,
     log: Path,
     say: Callable[[str], None],
     notes: list[str],
-    also: Sequence[str],
 ) -> Venv:
-    packages, python, left_out = pip_part(content)
+    parts = [pip_part(content) for content in contents]
+    packages = list(dict.fromkeys(package for part in parts for package in part[0]))
+    left_out = list(dict.fromkeys(name for part in parts for name in part[2]))
     names = {re.split(r"[\s=<>!~\[@]", package, maxsplit=1)[0].lower() for package in packages}
-    packages += [name for name in also if name not in names]
+    packages += [_PYTEST] if _PYTEST not in names else []
     missing = f", without {', '.join(left_out)}" if left_out else ""
     notes.append(
         f"{path.name}: conda is not installed here, so pip installed what it can of it{missing}; "
         "builds of conda's own channels may be faster or slower"
     )
     say(f"{path.name}: conda is not installed; pip installs {', '.join(packages) or 'nothing'}")
-    return build_venv(packages, cache_dir=cache_dir, log=log, python=python, base=path.parent)
+    return build_venv(packages, cache_dir=cache_dir, log=log, python=parts[0][1], base=path.parent)
+
+
+def _check_lent(venv: Venv, path: Path) -> None:
+    """Refuse an arm that brings another Paceline: arms are measured by the one that compares them."""
+    if not any(re.match(r"paceline\b", line, re.IGNORECASE) for line in venv.installed):
+        return
+    question: list[str | Path] = [venv.python, "-c", "import paceline; print(paceline.__version__)"]
+    own = answer(question, what=f"the environment of {path}").strip()
+    if own != __version__:
+        raise PacelineError(
+            f"{path}: it installs paceline {own}, and arms are measured by the one that runs this, {__version__}; "
+            "take it out: each arm gets ours"
+        )
 
 
 def pip_part(content: Mapping[str, Any]) -> tuple[list[str], str | None, list[str]]:
@@ -231,14 +268,14 @@ def pip_part(content: Mapping[str, Any]) -> tuple[list[str], str | None, list[st
     python = None
     for item in content.get("dependencies", ()):
         if isinstance(item, Mapping):
-            packages += [str(package) for package in item.get("pip", ())]
+            packages += [str(package) for package in item.get("pip") or ()]
             continue
         found = _DEPENDENCY.fullmatch(str(item).strip())
         name, rest = (found[1], found[2]) if found else (str(item), "")
         if name == "python":
             version = re.search(r"\d+\.\d+(\.\d+)?", rest)
             python = version[0] if version else None
-        elif name in _NOT_PYTHON:
+        elif name in _NOT_PYTHON or not _VERSION.fullmatch(_pip_version(rest)):
             left_out.append(name)
         else:
             packages.append(_OTHER_NAMES.get(name, name) + _pip_version(rest))

@@ -1,40 +1,13 @@
-"""Runs pytest and tells how long each test took; needs pytest, and of Paceline only `emit`."""
+"""The script of a case whose tests pytest runs: it starts `pytest_plugin.arm` with the Python of an arm."""
 
-import argparse
+import os
 import sys
-from typing import Any
-
-from paceline import emit
-
-NOTHING_COLLECTED = 5
-
-
-class Durations:
-    """A pytest plugin: the time of each test's body, by the test's name."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        if report.when == "call" and report.passed:
-            self.seconds[f"{report.nodeid.partition('::')[2]}.duration_s"] = report.duration
-
-
-def main() -> int:
-    """Run the tests of one target."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("-m", dest="markers", default="")
-    parser.add_argument("--benchmark-results-path", required=True)
-    parser.add_argument("targets", nargs="+")
-    options = parser.parse_args()
-    import pytest
-
-    durations = Durations()
-    markers = ["-m", options.markers] if options.markers else []
-    code = int(pytest.main(["-q", "-p", "no:cacheprovider", *markers, *options.targets], plugins=[durations]))
-    emit.metrics({"num_tests": len(durations.seconds), **durations.seconds})
-    return 0 if code == NOTHING_COLLECTED else code
-
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # Modules beside this file have names that others have too, and tests must not get them instead.
+    if sys.path[0] == os.path.dirname(os.path.abspath(__file__)):  # noqa: PTH100, PTH120
+        del sys.path[0]
+    from importlib import import_module
+
+    # By its name: here the plugin is not a layer above us but all that runs.
+    sys.exit(import_module("paceline.pytest_plugin.arm").main())

@@ -9,12 +9,19 @@ from typing import Any
 from paceline.experiments.page import CLOSE_PAGE, in_html, open_page
 from paceline.metrics import is_steady
 from paceline.model import Direction, Verdict
-from paceline.numbers import change, count, duration, percent
-from paceline.report.format import aligned, quantity, visible
+from paceline.numbers import change, count, duration, percent, range_of
+from paceline.report.format import quantity, visible
 from paceline.report.markdown import escape
+from paceline.report.table import Cell, Column, Meaning, Screen, table
 
 SCHEMA = 1
 HEADERS = ("verdict", "case", "metric", "arm", "change", "95 % interval", "baseline", "arm's value", "blocks")
+_LEAST = {"case": 20, "metric": 8, "arm": 6}
+_MEANINGS: Mapping[str, Meaning] = {"worse": "bad", "better": "good"}
+_COLOURED = (HEADERS.index("verdict"), HEADERS.index("change"))
+_LEAVES = {"95 % interval": 1, "arm's value": 2, "baseline": 3, "blocks": 4}
+_NOTHING = 10.0
+"""A change that would have to be this large to be seen is not worth a word."""
 ORDER: Mapping[str, int] = {"worse": 0, "better": 1, "inconclusive": 2, "same": 3}
 
 _WIDTH, _LABEL, _ROW = 900, 380, 22
@@ -199,8 +206,9 @@ def _change(ratio: float | None) -> str:
 
 def row(one: ArmComparison) -> tuple[str, ...]:
     """One comparison as texts, in the order of `HEADERS`."""
-    known = one.low is not None and one.high is not None
-    interval = f"{_change(one.low)} to {_change(one.high)}" if known else "too few blocks"
+    interval = "too few blocks"
+    if one.low is not None and one.high is not None:
+        interval = range_of(one.low - 1, one.high - 1)
     return (
         one.verdict + (" (A/A)" if one.null else ""),
         visible(one.case),
@@ -239,7 +247,11 @@ def null_line(result: ABResult) -> str:
 
 def _sharpness(null: Sequence[ArmComparison]) -> str:
     """How small a change the measurement would show, in its best and its worst metric."""
-    known = [(one.minimum_detectable, one.metric) for one in null if one.minimum_detectable is not None]
+    known = [
+        (one.minimum_detectable, one.metric)
+        for one in null
+        if one.minimum_detectable is not None and one.minimum_detectable < _NOTHING
+    ]
     if not known:
         return ""
     (best, sharp), (worst, blunt) = min(known), max(known)
@@ -248,10 +260,27 @@ def _sharpness(null: Sequence[ArmComparison]) -> str:
     return visible(f"; a change of {percent(best)} would be seen in {sharp}, of {percent(worst)} in {blunt}")
 
 
-def terminal_lines(result: ABResult) -> Iterator[str]:
-    """What a terminal shows at the end."""
-    rows = [row(one) for one in by_effect(result.comparisons)]
-    yield from aligned([HEADERS, *rows])
+def terminal_lines(result: ABResult, screen: Screen) -> Iterator[str]:
+    """What a terminal shows at the end: what it comes to first; of the A/A arm only what should not be."""
+    meaning: Meaning = "bad" if result.exit_code else "bold"
+    yield screen.paint(headline(result), meaning)
+    yield ""
+    shown = [
+        one for one in by_effect(result.comparisons) if not one.null or one.verdict in ("worse", "better")
+    ]
+    columns = [
+        Column(title=one, least=_LEAST.get(one), leaves=_LEAVES.get(one, 0), weight=3 if one == "case" else 1)
+        for one in HEADERS
+    ]
+    rows = [
+        [
+            Cell(text, _MEANINGS.get(one.verdict, "") if place in _COLOURED else "")
+            for place, text in enumerate(row(one))
+        ]
+        for one in shown
+    ]
+    yield from table(columns, rows, screen)
+    yield ""
     yield from map(visible, reasons(result))
     for gap in result.missing:
         yield visible(f"missing: {gap.what} in {gap.arm}: {gap.reason}")
@@ -260,7 +289,7 @@ def terminal_lines(result: ABResult) -> Iterator[str]:
         yield line
     if result.why_nothing:
         yield visible(result.why_nothing)
-    yield f"{headline(result)}; {result.ended or 'not over yet'}"
+    yield result.ended or "not over yet"
 
 
 def reasons(result: ABResult) -> Iterator[str]:

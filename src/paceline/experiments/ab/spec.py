@@ -133,6 +133,10 @@ class ABFile(Section):
         default=DEFAULT_MARGIN, description="A difference smaller than this is none: `same`."
     )
     warmup: Count = Field(default=1, description="Runs of each arm before those that count.")
+    vary_hash_seed: bool = Field(
+        default=True,
+        description="Whether each block has a `PYTHONHASHSEED` of its own, the same for all arms; else it is as it is.",
+    )
 
 
 AB_KEYS = frozenset(ABFile.model_fields)
@@ -150,7 +154,10 @@ class ArmSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ABSpec:
-    """What is to be compared, and when to stop. `base` is the directory that relative paths are meant from."""
+    """What is to be compared, and when to stop. `base` is the directory that relative paths are meant from.
+
+    With `own_metrics`, what is measured of whole processes is not judged unless it is asked for.
+    """
 
     name: str
     base: Path
@@ -160,12 +167,14 @@ class ABSpec:
     only: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     metrics: Mapping[str, Direction | None] = field(default_factory=dict)
+    own_metrics: bool = False
     null_arm: bool = True
     max_runs: int | None = DEFAULT_RUNS
     max_time_s: float | None = None
     seed: int | None = None
     margin: float = DEFAULT_MARGIN
     warmup: int = 1
+    vary_hash_seed: bool = True
     notes: tuple[str, ...] = ()
 
     @property
@@ -287,4 +296,5 @@ def _spec(file: ABFile, path: Path) -> ABSpec:
         seed=file.seed,
         margin=file.margin,
         warmup=file.warmup,
+        vary_hash_seed=file.vary_hash_seed,
     )

@@ -70,11 +70,11 @@ class Tally:
     trials: tuple[Trial, ...]
     wanted: Mapping[str, Direction | None] = field(default_factory=dict)
     margin: float = 0.03
+    own_metrics: bool = False
 
     def before(self, block: int) -> "Tally":
         """What was known when a block began."""
-        kept = tuple(trial for trial in self.trials if trial.block < block)
-        return Tally(baseline=self.baseline, trials=kept, wanted=self.wanted, margin=self.margin)
+        return replace(self, trials=tuple(trial for trial in self.trials if trial.block < block))
 
     @property
     def blocks(self) -> int:
@@ -96,7 +96,7 @@ class Tally:
     def _direction(self, name: str, values: Mapping[str, Any]) -> Direction | None:
         if self.wanted and name not in self.wanted:
             return None
-        if not self.wanted and name in _LEFT_OUT:
+        if not self.wanted and name in (known.KNOWN if self.own_metrics else _LEFT_OUT):
             return None
         direction: Direction | None = self.wanted.get(name) or values.get("direction")
         return direction
@@ -138,6 +138,12 @@ class Tally:
             if (failed >= _FAILURES and not passed) or (failed >= _MANY_FAILURES and failed > passed):
                 return True
         return False
+
+    def level(self, judged: Sequence[Judged], looks: int) -> float:
+        """The confidence that a single interval needs; a metric that is one number everywhere cannot mislead."""
+        arms = {trial.arm for trial in self.trials}
+        seen = [{value for arm in arms for value in self.values(arm, one).values()} for one in judged]
+        return level_of(looks, sum(len(values) > 1 for values in seen))
 
     def disturbance(self, arm: str, one: Judged) -> str:
         """What disturbed one side alone in at least half of the blocks; empty if nothing did.
@@ -182,7 +188,7 @@ class Tally:
     def undecided(self, arm: str, looks: Sequence[int], planned: int) -> set[str]:
         """The cases of an arm that have to run on; all, before the first look."""
         judged = self.judged()
-        level = level_of(planned, len(judged))
+        level = self.level(judged, planned)
         told = {one.case for one in judged}
         seen = {case for trial in self.trials for case in trial.cases}
         open_cases = {

@@ -6,6 +6,7 @@ Candidates are built, cases run, and every run is in a journal before the next.
 import functools
 import math
 import os
+import shlex
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,7 +24,8 @@ from paceline.experiments.bisect.report import (
     bisection_page,
 )
 from paceline.experiments.bisect.search import Limits, Run, Search
-from paceline.experiments.builds.build import Builder, Built, Candidate, diff_stat
+from paceline.experiments.builds.build import Builder, Built, Candidate, diff, diff_stat
+from paceline.experiments.explain.explanation import Explanation, explain
 from paceline.experiments.journal import Journal, write_report
 from paceline.experiments.trials import TrialSetting
 from paceline.metrics import is_steady
@@ -51,6 +53,8 @@ class BisectTask:
     datasets: Path | None = None
     origin: Mapping[str, Any] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    explains: bool = False
+    """Whether the culprit and what lies before it run once more under a profiler."""
 
     @property
     def key(self) -> str:
@@ -75,12 +79,17 @@ OnRun = Callable[[Run, Search, Candidate], None]
 
 
 def run_bisection(
-    task: BisectTask, on_run: OnRun, *, ends_only: bool = False, ends_at_s: float = math.inf
+    task: BisectTask,
+    on_run: OnRun,
+    *,
+    ends_only: bool = False,
+    ends_at_s: float = math.inf,
+    most_runs: float = math.inf,
 ) -> BisectionResult:
     """Search until it is over; what ran before, in this process or one that was killed, is not run again.
 
     With `ends_only` it stops as soon as the ends are known to differ, or not to; a later call goes on from there.
-    `ends_at_s` is a moment of the monotonic clock after which no run begins.
+    `ends_at_s` is a moment of the monotonic clock after which no run begins, `most_runs` how many begin in this call.
     """
     with Journal(task.out) as journal:
         _check_same(journal, task)
@@ -88,8 +97,9 @@ def run_bisection(
         for entry in journal.of("run"):
             _take(search, entry)
         build = functools.cache(task.builder.build)
+        ends_with = len(search.runs) + most_runs
         while (index := search.next()) is not None and not (ends_only and search.guess):
-            if time.monotonic() >= ends_at_s:
+            if time.monotonic() >= ends_at_s or len(search.runs) >= ends_with:
                 break
             run, facts = _measure(task, build, search, index)
             data = {"index": index, "value": run.value, "reason": run.reason, "took_s": round(run.took_s, 6)}
@@ -104,9 +114,61 @@ def run_bisection(
         notes.append(f"{some} ({disturbed[0]}): this is less sure than it says")
     result = replace(search.result(), origin=task.origin, notes=(*task.notes, *notes))
     culprit, repo = result.named, task.builder.repo
-    if culprit is None or repo is None or culprit.kind != "commit":
-        return result
-    return replace(result, diff_stat=diff_stat(repo, culprit.revision))
+    if culprit is not None and repo is not None and culprit.kind == "commit":
+        result = replace(result, diff_stat=diff_stat(repo, culprit.revision))
+    if task.explains and result.ending == "found" and not result.improved and time.monotonic() < ends_at_s:
+        return replace(result, explained=_explain(task, result, build), reproduce=_reproduce(task, result))
+    return result
+
+
+def _before_culprit(result: BisectionResult) -> Candidate:
+    """The last candidate before the culprit that could be measured."""
+    places = [one.index for one in result.tested if one.values and one.index < (result.culprit or 0)]
+    return result.at(max(places, default=GOOD))
+
+
+def _explain(
+    task: BisectTask, result: BisectionResult, build: Callable[[Candidate], Built]
+) -> Explanation | None:
+    """Where the difference is spent that the culprit made."""
+    sides, trees = [], []
+    for candidate in (_before_culprit(result), result.named):
+        if candidate is None:
+            return None
+        built = build(candidate)
+        trees.append(built.worktree)
+        sides.append(
+            TrialSetting(
+                name=f"explained-{candidate.label}",
+                directory=task.out,
+                configs=task.configs,
+                datasets=task.datasets,
+                venv=built.venv,
+                worktree=built.worktree,
+            )
+        )
+    before, tree = trees
+    return explain(
+        task.case,
+        result.metric,
+        result.unit,
+        (sides[0], sides[1]),
+        diff=lambda files: diff(tree.path, before.revision, files) if tree and before else "",
+        out=task.out / "explained",
+    )
+
+
+def _reproduce(task: BisectTask, result: BisectionResult) -> str:
+    """The command that measures the culprit against what lies before it."""
+    culprit, before, builder = result.named, _before_culprit(result), task.builder
+    if culprit is None or builder.repo is None or not (culprit.revision and before.revision):
+        return ""
+    words = ["paceline", "check", *map(str, task.configs), "--repo", str(builder.repo)]
+    words += ["--datasets", str(task.datasets)] if task.datasets else []
+    words += ["--setup", shlex.join(builder.setup)] if builder.setup else []
+    words += [word for spec in builder.install for word in ("--install", spec)]
+    words += ["--base", before.revision, "--head", culprit.revision]
+    return shlex.join([*words, "--only", task.case.name, "--metric", result.metric])
 
 
 def _check_same(journal: Journal, task: BisectTask) -> None:
@@ -119,7 +181,7 @@ def _check_same(journal: Journal, task: BisectTask) -> None:
     elif begun.get("key") != task.key:
         raise PacelineError(
             f"{task.out} holds another bisection ({begun.get('metric')} of {begun.get('case')}, "
-            f"{begun.get('good')} to {begun.get('bad')}, or an edited suite): give another --out, or --fresh"
+            f"{begun.get('good')} to {begun.get('bad')}, or an edited suite): give another --out, or --force"
         )
 
 
@@ -230,4 +292,5 @@ def case_of(request: Request, wanted: str) -> Case:
     names = ", ".join(case.name for case in (found or cases)[:10])
     if found:
         raise PacelineError(f"{wanted!r} is {len(found)} cases: name one of {names}")
-    raise PacelineError(f"the suite has no case {wanted!r}: it has {names}")
+    why = next((f"; {case.blocked}" for case in cases if case.blocked), "")
+    raise PacelineError(f"the suite has no case {wanted!r}: it has {names}{why}")

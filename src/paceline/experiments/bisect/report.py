@@ -7,13 +7,21 @@ from pathlib import Path
 from typing import Any, Literal
 
 from paceline.experiments.builds.build import Candidate
+from paceline.experiments.explain.explanation import (
+    Explanation,
+    explanation_html,
+    explanation_json,
+    explanation_lines,
+    explanation_markdown,
+)
 from paceline.experiments.page import CLOSE_PAGE, in_html, open_page
 from paceline.finding import Stage
 from paceline.judge import Comparison
 from paceline.model import Direction
 from paceline.numbers import chance, duration, interval
-from paceline.report.format import aligned, quantity, unit_beside, visible
+from paceline.report.format import quantity, unit_beside, visible
 from paceline.report.markdown import escape
+from paceline.report.table import Cell, Column, Meaning, Screen, table
 
 Ending = Literal["found", "not_reproduced", "reversed", "unmeasurable", "unsure"]
 
@@ -44,7 +52,10 @@ circle.good { fill: #2b78c5; } circle.bad { fill: #c62a2f; } svg text.unbuildabl
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """What is searched: which step from `good` on made the metric of the case worse (or better, if `improved`)."""
+    """What is searched: which step from `good` on made the metric of the case worse (or better, if `improved`).
+
+    `known` are those that are known to have done so to another metric or case.
+    """
 
     case: str
     metric: str
@@ -53,6 +64,7 @@ class Question:
     unit: str | None = None
     direction: Direction | None = None
     improved: bool = False
+    known: frozenset[str] = frozenset()
 
     @property
     def bad(self) -> Candidate:
@@ -100,6 +112,8 @@ class BisectionResult(Question):
     took_s: float = 0.0
     difference: Comparison | None = None
     diff_stat: str = ""
+    explained: Explanation | None = None
+    reproduce: str = ""
     notes: tuple[str, ...] = ()
     origin: Mapping[str, Any] = field(default_factory=dict)
 
@@ -142,6 +156,8 @@ def bisection_data(result: BisectionResult) -> dict[str, Any]:
         "candidates": len(result.candidates),
         "difference": {name: getattr(difference, name) for name in measures} if difference else None,
         "diff_stat": result.diff_stat,
+        "explained": explanation_json(result.explained) if result.explained else None,
+        "reproduce": result.reproduce or None,
         "took_s": round(result.took_s, 3),
         "notes": list(result.notes),
         **result.origin,
@@ -158,10 +174,15 @@ def outcome_of(data: Mapping[str, Any], out: Path) -> tuple[Stage | None, dict[s
         return "not_reproduced", None
     if ending != "found":
         return ("confirmed", None) if ending == "unsure" and data.get("culprit") else (None, None)
+    return "bisected", culprit_of(data, out)
+
+
+def culprit_of(data: Mapping[str, Any], out: Path) -> dict[str, Any]:
+    """The culprit that a bisection (as `bisect.json` has it) found."""
     name = "revision" if data.get("kind") == "commit" else "name"
     facts = {fact: data.get(fact) for fact in ("kind", "subject", "runs")}
     sure = {"probability": data.get("confidence"), "bisection": str(out)}
-    return "bisected", {**facts, name: data["culprit"], **sure}
+    return {**facts, name: data["culprit"], **sure}
 
 
 def _tested_data(result: BisectionResult, tested: Tried) -> dict[str, Any]:
@@ -182,16 +203,25 @@ def difference_text(difference: Comparison) -> str:
     return interval(difference.ratio - 1, difference.low - 1, difference.high - 1)
 
 
-def bisection_lines(result: BisectionResult) -> Iterator[str]:
+def bisection_lines(result: BisectionResult, screen: Screen) -> Iterator[str]:
     """The end of a bisection on a terminal."""
-    yield result.message
+    yield screen.paint(result.message, "doubt" if result.exit_code else "bold")
     if len(result.suspects) > 1:
         names = ", ".join(result.candidates[index].label for index in result.suspects)
         yield f"  one of {names}: what lies between them could not be measured"
     yield from (f"  {visible(line)}" for line in result.diff_stat.splitlines())
+    if result.explained:
+        yield from explanation_lines(result.explained)
+    if result.reproduce:
+        yield visible(f"again: {result.reproduce}")
     yield from (f"note: {visible(note)}" for note in result.notes)
     yield ""
-    yield from aligned([_headers(result), *_rows(result)])
+    columns = [Column(title=one, least=16 if one == "candidate" else None) for one in _headers(result)]
+    meanings: list[Meaning] = ["bad" if row[0] else "" for row in _rows(result)]
+    rows = [
+        [Cell(text, meaning) for text in row] for row, meaning in zip(_rows(result), meanings, strict=True)
+    ]
+    yield from table([*columns[:-1], Column(least=12, cut="end")], rows, screen)
 
 
 def bisection_markdown(result: BisectionResult) -> str:
@@ -211,6 +241,10 @@ def _markdown_lines(result: BisectionResult) -> Iterator[str]:
     yield from (f"- note: {escape(note)}" for note in result.notes)
     if result.diff_stat:
         yield from ("", "```text", *map(visible, result.diff_stat.splitlines()), "```")
+    if result.explained:
+        yield from explanation_markdown(result.explained)
+    if result.reproduce:
+        yield from ("", "```sh", visible(result.reproduce), "```")
     yield from ("", "| | candidate | runs | value | likely | |", "|---|---|---:|---:|---:|---|")
     for row in _rows(result):
         yield "| " + " | ".join(escape(cell) for cell in row) + " |"
@@ -259,6 +293,10 @@ def _page_lines(result: BisectionResult) -> Iterator[str]:
     if result.diff_stat:
         lines = "\n".join(map(in_html, result.diff_stat.splitlines()))
         yield f"<pre>{lines}</pre>"
+    if result.explained:
+        yield from explanation_html(result.explained)
+    if result.reproduce:
+        yield f"<h2>Again</h2><pre>{in_html(result.reproduce)}</pre>"
     cells = "".join(f"<th>{in_html(head)}</th>" for head in _headers(result))
     yield f"<table><thead><tr>{cells}</tr></thead><tbody>"
     for row in _rows(result):

@@ -5,6 +5,7 @@ It keeps no state but the runs themselves, so a search that was cut short goes o
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from paceline.experiments.ab.blocks import level_of, look_blocks
 from paceline.experiments.bisect.report import (
@@ -21,6 +22,8 @@ from paceline.model import Direction
 from paceline.numbers import chance, duration, percent
 
 _MOST_END_FAULTS = 2
+_SMALLER = (0.98, 0.9)
+"""The levels of the intervals that must leave out what is known of: at the first looks, and at the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +42,7 @@ class Limits:
 
     `end_runs` is how often each end may be measured before their difference counts as not to be seen; `asked` is
     among how many such questions, asked where nothing changed, one answer may be wrong as seldom as of a single one.
+    With the `effect` that is already known of, a difference that is not seen is refuted only if it is surely smaller.
     """
 
     confidence: float = 0.95
@@ -46,6 +50,7 @@ class Limits:
     budget_s: float = float("inf")
     end_runs: int = 15
     asked: int = 1
+    effect: float = 0.0
 
 
 class Search:
@@ -141,11 +146,24 @@ class Search:
         if len(good) != len(bad) or len(good) not in looks:
             return None
         count, confidence = len(self.question.candidates), self._limits.confidence
-        begun = Bisection(count, good=good, bad=bad, confidence=confidence)
+        known = [i for i, one in enumerate(self.question.candidates) if one.ident in self.question.known]
         seen = compare(good, bad, level=level_of(len(looks), self._limits.asked))
-        if not seen.low <= 1 <= seen.high:
-            return "reversed" if self._is_reversed(good, bad) else begun
-        return "not_reproduced" if begun.reproduces is False or len(good) == looks[-1] else None
+        is_last, differ = len(good) == looks[-1], not seen.low <= 1 <= seen.high
+        if differ and self._is_reversed(good, bad):
+            return "reversed"
+        # Most ends do not differ, and a search costs more than to see that.
+        begin = partial(Bisection, count, good=good, bad=bad, confidence=confidence, known=known)
+        if differ:
+            return begin()
+        if self._limits.effect:
+            is_smaller = self._is_smaller(good, bad, level=_SMALLER[is_last])
+            return "not_reproduced" if is_smaller else "unsure" if is_last else None
+        return "not_reproduced" if is_last or begin().reproduces is False else None
+
+    def _is_smaller(self, good: Sequence[float], bad: Sequence[float], *, level: float) -> bool:
+        """Whether the ends surely differ by less than the effect that is known of, or the other way round."""
+        seen, effect = compare(good, bad, level=level), self._limits.effect
+        return seen.high - 1 < effect if effect > 0 else seen.low - 1 > effect
 
     def _is_reversed(self, good: Sequence[float], bad: Sequence[float]) -> bool:
         """Whether the end that should be worse is the better one."""

@@ -15,6 +15,7 @@ from typing import Any
 from paceline.errors import BuildError
 from paceline.experiments.builds.cache import ask, make_once, run_logged
 from paceline.experiments.builds.environments import Venv, build_venv
+from paceline.model import Case
 from paceline.record.below import RUNNER
 
 SETUP_TIMEOUT_S = 7200.0
@@ -74,9 +75,12 @@ class Builder:
     install: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
 
-    def build(self, candidate: Candidate) -> Built:
-        """The tree and the environment of a candidate."""
-        tree = self._tree(candidate.revision)
+    def build(self, candidate: Candidate, tree: Worktree | None = None) -> Built:
+        """The tree and the environment of a candidate; a `tree` may be given that is like its revision."""
+        if tree is None:
+            tree = self.tree(candidate.revision)
+        elif self.install:
+            tree = replace(tree, top=None)
         packages = (*candidate.packages, *self.install)
         venv = None
         if packages:
@@ -92,7 +96,8 @@ class Builder:
             self._set_up(tree, venv)
         return Built(worktree=tree, venv=venv)
 
-    def _tree(self, revision: str) -> Worktree | None:
+    def tree(self, revision: str) -> Worktree | None:
+        """The working tree of a revision; nothing is built in it yet."""
         if self.repo is None:
             return None
         if not revision:
@@ -143,12 +148,19 @@ def checkout(repo: Path | str, ref: str, *, cache_dir: Path) -> Worktree:
 
     def clone(lock: int) -> Mapping[str, Any]:
         borrow = ("clone", "--quiet", "--shared", "--no-checkout", "--", str(source), str(directory))
-        _git(directory.parent, *borrow, lock=lock)
-        _git(directory, "checkout", "--quiet", "--detach", revision, lock=lock)
+        ask_repository(directory.parent, *borrow, lock=lock)
+        ask_repository(directory, "checkout", "--quiet", "--detach", revision, lock=lock)
         return {"revision": revision, "repo": str(source)}
 
     make_once(directory, clone)
     return Worktree(path=directory, revision=revision)
+
+
+def missing_script(case: Case, tree: Worktree | None) -> str:
+    """The script that a case runs and that a revision's tree does not have; empty if it has it."""
+    if case.script is None or tree is None or Path(case.script).exists():
+        return ""
+    return os.path.relpath(case.script, tree.path)
 
 
 def resolve(repo: Path, ref: str) -> str:
@@ -165,29 +177,47 @@ def resolve(repo: Path, ref: str) -> str:
 def revisions_between(repo: Path, good: str, bad: str) -> tuple[str, ...]:
     """The revisions after `good` up to `bad`, oldest first, along the first parents."""
     first, last = resolve(repo, good), resolve(repo, bad)
-    if _try_git(repo, "merge-base", "--is-ancestor", first, last).returncode:
+    if not is_ancestor(repo, first, last):
         raise BuildError(
             f"{good} is no ancestor of {bad} in {repo}: name a good revision that the bad one came from"
         )
-    return tuple(_git(repo, "rev-list", "--first-parent", "--reverse", f"{first}..{last}").split())
+    return tuple(ask_repository(repo, "rev-list", "--first-parent", "--reverse", f"{first}..{last}").split())
+
+
+def is_ancestor(repo: Path, first: str, last: str) -> bool:
+    """Whether the last revision came from the first, or is the same."""
+    return _try_git(repo, "merge-base", "--is-ancestor", first, last).returncode == 0
+
+
+def merge_base(repo: Path, one: str, other: str) -> str:
+    """The newest commit that both have; empty if they have none, or a shallow clone does not know it."""
+    done = _try_git(repo, "merge-base", "--end-of-options", one, other)
+    return done.stdout.split()[0] if done.returncode == 0 and done.stdout.strip() else ""
 
 
 def subjects(repo: Path, revisions: Sequence[str]) -> dict[str, str]:
     """The first line of each commit's message."""
     words = ("log", "--no-walk=unsorted", "--format=%H%x00%s", "--stdin")
-    lines = _git(repo, *words, feed="".join(f"{revision}\n" for revision in revisions)).splitlines()
+    lines = ask_repository(repo, *words, feed="".join(f"{revision}\n" for revision in revisions)).splitlines()
     return {revision: subject for revision, _, subject in (line.partition("\0") for line in lines)}
 
 
 def fetch(repo: Path) -> None:
     """Bring the repository's remote branches and tags up to date; its own branches stay."""
-    _git(repo, "fetch", "--quiet", "--tags", "--prune")
+    ask_repository(repo, "fetch", "--quiet", "--tags", "--prune")
 
 
 def diff_stat(repo: Path, revision: str) -> str:
     """Which files a commit changed and how much, against its first parent; not who wrote it."""
     words = ("--first-parent", "--stat=100", "--format=", "--no-color", "--no-ext-diff", "--no-textconv")
-    return _git(repo, "show", *words, "--end-of-options", revision).strip("\n")
+    return ask_repository(repo, "show", *words, "--end-of-options", revision).strip("\n")
+
+
+def diff(tree: Path, base: str, files: Sequence[str] = ()) -> str:
+    """What a tree changed since a commit: the changes of these files, or else which files those are."""
+    how = ("--unified=3",) if files else ("--stat=100",)
+    words = (*how, "--no-color", "--no-ext-diff", "--no-textconv", "--end-of-options", base, "--", *files)
+    return ask_repository(tree, "diff", *words).strip("\n")
 
 
 def _source(repo: Path | str, ref: str, cache_dir: Path) -> Path:
@@ -198,16 +228,17 @@ def _source(repo: Path | str, ref: str, cache_dir: Path) -> Path:
     mirror = cache_dir / "mirrors" / _digest(text)
 
     def clone(lock: int) -> Mapping[str, Any]:
-        _git(mirror.parent, "clone", "--quiet", "--mirror", "--", text, str(mirror), lock=lock)
+        ask_repository(mirror.parent, "clone", "--quiet", "--mirror", "--", text, str(mirror), lock=lock)
         return {"url": text}
 
     made = make_once(mirror, clone)
     if made.get("url") and _try_git(mirror, "cat-file", "-e", f"{ref}^{{commit}}").returncode:
-        _git(mirror, "fetch", "--quiet", "--prune", "origin")
+        ask_repository(mirror, "fetch", "--quiet", "--prune", "origin")
     return mirror
 
 
-def _git(directory: Path, *words: str, lock: int | None = None, feed: str = "") -> str:
+def ask_repository(directory: Path, *words: str, lock: int | None = None, feed: str = "") -> str:
+    """What git prints in a repository; a BuildError has its last line if it fails."""
     done = _try_git(directory, *words, lock=lock, feed=feed)
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or ["it said nothing"]

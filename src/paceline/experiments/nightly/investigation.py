@@ -10,6 +10,7 @@ from typing import Any
 
 from paceline.config.sections import Nightly
 from paceline.errors import BuildError, PacelineError
+from paceline.experiments.ab.blocks import FIRST_LOOK
 from paceline.experiments.bisect.bisection import (
     BisectTask,
     case_of,
@@ -22,8 +23,8 @@ from paceline.experiments.bisect.report import (
     BisectionResult,
     Question,
     bisection_data,
+    culprit_of,
     difference_text,
-    outcome_of,
 )
 from paceline.experiments.bisect.search import Limits, Run, Search
 from paceline.experiments.bisect.steps import Bracket, find_bracket
@@ -34,7 +35,7 @@ from paceline.finding import Finding, Stage
 from paceline.findings.commits import Repository
 from paceline.findings.suspects import commit_suspects, environment_suspects
 from paceline.history import Store
-from paceline.history.findings import write_findings
+from paceline.history.findings import read_culprits, write_findings
 from paceline.judge import Comparison
 from paceline.judge.comparison import LEVEL, student_quantile
 from paceline.judge.suspicion import spread
@@ -50,6 +51,10 @@ _DOUBT = 0.00025
 
 _ODD_NIGHTS = 50
 """So many nights look odd, and are not, for each change that the series itself does not show yet."""
+_ODD_RUNS = 9
+"""Runs of each side for a night that looks odd, at most: what is true and needs more, the series shows soon."""
+FEWEST_RUNS = 2 * FIRST_LOOK
+"""Fewer runs decide nothing."""
 
 Note = Callable[[str], None]
 
@@ -71,10 +76,16 @@ class Night:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Followed:
-    """What came of a suspicion: whether it holds (None: not known), and the bisection that looked for its cause."""
+    """What came of a suspicion: whether it holds (None: not known), and the bisection that looked for its cause.
+
+    `runs` are those that were made tonight; once all are spent that may be made, and the cause is not known, it is
+    `undecided`.
+    """
 
     holds: bool | None
     message: str
+    runs: int = 0
+    undecided: bool = False
     bisection: Mapping[str, Any] = field(default_factory=dict)
     difference: Comparison | None = None
     out: Path | None = None
@@ -108,32 +119,54 @@ def _follow(suspected: Suspected, store: Store, night: Night) -> Followed:
         own=bool(night.options.packages or night.options.install),
         options=night.builder.options,
     )
+    left = suspected.runs_left(night.options.max_runs)
+    if bracket.steps is not None:
+        task = _make_task(suspected, bracket, night, _known_culprits(store))
+        known = _known_result(task)
+        if known is not None:
+            return known
+    if (bracket.steps is None or not night.bisects) and suspected.stage == "confirmed":
+        return Followed(holds=True, message="Confirmed on an earlier night.", notes=bracket.notes)
+    if left < FEWEST_RUNS:
+        spent = f"Not decided by {suspected.runs} runs on earlier nights"
+        return Followed(holds=None, message=f"{spent}: no more are made for it.", undecided=True)
     if bracket.steps is None:
-        holds, message = _run_again(suspected, night)
-        return Followed(holds=holds, message=message, notes=bracket.notes)
-    task = _make_task(suspected, bracket, night)
-    known = _known_result(task)
-    if known is not None:
-        return known
+        holds, message, runs = _run_again(suspected, night)
+        return Followed(holds=holds, message=message, runs=runs, notes=bracket.notes)
+    made = 0
 
     def tell(run: Run, search: Search, candidate: Candidate) -> None:
+        nonlocal made
+        made += 1
         guess, question = search.guess, search.question
         likely = f", likely {question.at(guess[0]).label} {chance(guess[1])}" if guess else ""
         gave = question.shown(run.value) if run.value is not None else run.reason
         night.note(f"run {len(search.runs)}: {candidate.label} {gave}{likely}")
 
-    result = run_bisection(task, tell, ends_only=True, ends_at_s=night.ends_at_s)
+    result = run_bisection(task, tell, ends_only=True, ends_at_s=night.ends_at_s, most_runs=left)
     if result.ending == "unsure" and result.culprit is not None and night.bisects:
-        result = run_bisection(task, tell, ends_at_s=night.ends_at_s)
+        left = night.options.max_runs - suspected.runs
+        result = run_bisection(task, tell, ends_at_s=night.ends_at_s, most_runs=left - made)
     write_result(result, task.out)
-    return _concluded(result, task.out)
+    followed = replace(_concluded(result, task.out), runs=made, undecided=made >= left)
+    if followed.holds is None and followed.undecided and not suspected.is_certain:
+        return replace(followed, holds=False, message=f"Not confirmed by {made} runs.")
+    return followed
 
 
-def _make_task(suspected: Suspected, bracket: Bracket, night: Night) -> BisectTask:
+def _known_culprits(store: Store) -> frozenset[str]:
+    """What earlier bisections found to be the cause of something: it may be the cause of more."""
+    with store.database.reading():
+        known = read_culprits(store.database).values()
+    return frozenset(str(one.get("revision") or one.get("name")) for one in known)
+
+
+def _make_task(suspected: Suspected, bracket: Bracket, night: Night, known: frozenset[str]) -> BisectTask:
     """The bisection that finds a suspicion's cause."""
     assert bracket.steps is not None
     good, candidates = bracket.steps
     options = night.options
+    left = suspected.runs_left(options.max_runs)
     case = case_of(night.request, suspected.series.case)
     task = BisectTask(
         configs=night.request.configs,
@@ -146,17 +179,20 @@ def _make_task(suspected: Suspected, bracket: Bracket, night: Night) -> BisectTa
             direction=suspected.direction,
             good=good,
             candidates=candidates,
+            known=known,
         ),
         builder=night.builder,
         limits=Limits(
             confidence=options.confidence,
             max_runs=options.max_runs,
-            end_runs=max(3, options.confirm_runs),
+            end_runs=max(3, min(options.confirm_runs if suspected.is_certain else _ODD_RUNS, left // 2)),
             asked=1 if suspected.is_certain else _ODD_NIGHTS,
+            effect=suspected.effect if suspected.is_certain else 0.0,
         ),
         out=night.results_dir,
         origin={"regression": suspected.finding.id} if suspected.finding else {},
         notes=bracket.notes,
+        explains=True,
     )
     return task.placed_under(night.results_dir)
 
@@ -196,8 +232,10 @@ def _concluded(result: BisectionResult, out: Path) -> Followed:
     )
 
 
-def _run_again(suspected: Suspected, night: Night) -> tuple[bool | None, str]:
+def _run_again(suspected: Suspected, night: Night) -> tuple[bool | None, str, int]:
     """Whether the case is still worse than in the nights before, where nothing changed that could be put back.
+
+    And a sentence, and how many runs were made.
 
     A night counts once, however often it is run: what all of its runs share cannot be told from a change. So a few
     runs are enough, and the noise between nights is what the difference is held against.
@@ -219,12 +257,12 @@ def _run_again(suspected: Suspected, night: Night) -> tuple[bool | None, str]:
     for number in range(1, min(_RUNS_AGAIN, max(3, night.options.confirm_runs)) + 1):
         record, disturbance = run_case(case, setting, built, number, suspected.series.metric)
         if disturbance:
-            return None, f"Neither confirmed nor refuted: the runs were disturbed ({disturbance})."
+            return None, f"Neither confirmed nor refuted: the runs were disturbed ({disturbance}).", number
         value, reason = measured_value(record, suspected.series.metric)
         if value is None:
-            return None, f"could not be run again: {reason}"
+            return None, f"could not be run again: {reason}", number
         values.append(value)
-    return _held_against_nights(suspected, values)
+    return (*_held_against_nights(suspected, values), len(values))
 
 
 def _held_against_nights(suspected: Suspected, values: Sequence[float]) -> tuple[bool | None, str]:
@@ -267,24 +305,33 @@ def _settled(
 ) -> Finding:
     """The finding with what came of it, which the history keeps, so that the next night knows of it."""
     difference = followed.difference
-    stage: Stage | None = "confirmed" if followed.holds else None
+    finding = suspected.finding or _new_finding(suspected, store, repository)
+    stage: Stage = "confirmed" if followed.holds else finding.stage
     culprit = None
     if followed.holds is False:
         stage = "not_reproduced"
-    elif followed.holds and followed.out:
-        stage, culprit = outcome_of(followed.bisection, followed.out)
-    finding = suspected.finding or _new_finding(suspected, store, repository)
+    elif followed.bisection.get("ending") == "found" and followed.out:
+        stage, culprit = "bisected", culprit_of(followed.bisection, followed.out)
+    elif followed.undecided:
+        stage = "undecided"
     if difference is not None:
         size = difference.ratio - 1
         finding = replace(finding, effect=size, low=difference.low - 1, high=difference.high - 1)
     if stage == "not_reproduced" and suspected.finding is None:
-        refuted = replace(finding, id=suspected.refuted_id, verdict="inconclusive", stage=stage, stands=False)
+        refuted = replace(
+            finding,
+            id=suspected.refuted_id,
+            verdict="inconclusive",
+            stage=stage,
+            stands=False,
+            runs=followed.runs,
+        )
         with store.database.writing():
             write_findings(store.database, [refuted])
         finding = replace(finding, stage=stage)
-    elif stage is not None:
-        kept = store.settle(finding, stage, culprit)
-        finding = replace(finding, stage=kept.stage, culprit=kept.culprit)
+    elif stage != "suspected" or suspected.finding:
+        kept = store.settle(finding, stage, culprit, followed.runs)
+        finding = replace(finding, stage=kept.stage, culprit=kept.culprit, runs=kept.runs)
     holds = followed.holds or (followed.holds is None and suspected.is_certain)
     notes = "".join(f" Note: {note}." for note in followed.notes)
     return replace(

@@ -12,7 +12,7 @@ from paceline.experiments.bisect.bisection import results_dir_of
 from paceline.experiments.builds.build import Builder, Candidate, fetch, resolve
 from paceline.experiments.builds.cache import default_cache_dir
 from paceline.experiments.builds.environments import installer_options, resolve_packages
-from paceline.experiments.nightly.investigation import Night, Note, investigate, merge_findings
+from paceline.experiments.nightly.investigation import FEWEST_RUNS, Night, Note, investigate, merge_findings
 from paceline.experiments.nightly.suspicions import Suspected, find_suspicions, is_wanted, split_by_machine
 from paceline.experiments.trials import Interrupted, setting_in
 from paceline.findings.commits import find_repository
@@ -23,6 +23,9 @@ from paceline.model import Finding, Report
 from paceline.run.context import Listener
 from paceline.session.request import Request, load_config
 from paceline.session.session import run
+
+SETTLED = frozenset({"bisected", "undecided"})
+"""Stages after which no more runs are made for a finding."""
 
 
 def run_nightly(request: Request, listener: Listener, *, bisects: bool = True) -> Report:
@@ -46,14 +49,15 @@ def run_nightly(request: Request, listener: Listener, *, bisects: bool = True) -
 
 def plan_night(loaded: Loaded, request: Request) -> Night:
     """The repository, the environment and the working tree of tonight."""
-    options = loaded.config.nightly or Nightly()
-    if not request.history or (loaded.config.history and not loaded.config.history.enabled):
+    options, history = loaded.config.nightly or Nightly(), loaded.config.history
+    if not request.history or (history and not history.enabled):
         raise PacelineError(
             "a night is judged by those before it: 'nightly' needs the history, and it is switched off"
         )
     # Paths are relative to the file that says what a night is.
     base = Path(loaded.mark(("nightly",)).file or str(loaded.files[0])).absolute().parent
-    repository = find_repository(base / options.repo if options.repo else base)
+    branch = (history.default_branch if history else None) or ""
+    repository = find_repository(base / options.repo if options.repo else base, branch)
     if repository is None and (options.repo or options.ref):
         raise PacelineError(f"nightly.repo: {base / (options.repo or '.')} is in no git repository")
     if repository is not None and options.fetch:
@@ -100,11 +104,15 @@ def _follow_up(report: Report, database: str, night: Night) -> Report:
             night.note(
                 f"{one.series.metric} of {one.series.case} looks worse on a machine of another class: not run again"
             )
-        # What an earlier night has found the cause of is reported again; nothing is run for it.
-        settled = [one for one in suspicions if one.finding and one.finding.stage == "bisected"]
+        # What an earlier night has found the cause of, or gave up, is reported again; nothing is run for it.
+        settled = [one for one in suspicions if one.finding and one.finding.stage in SETTLED]
         known = tell(store, [one.finding for one in settled if one.finding])
         found += zip(settled, known, strict=True)
-        others = [one for one in suspicions if one not in settled]
+        others = [
+            one
+            for one in suspicions
+            if one not in settled and (one.is_certain or one.runs_left(options.max_runs) >= FEWEST_RUNS)
+        ]
         chosen = others[: options.suspects]
         if len(others) > len(chosen):
             night.note(f"{len(others) - len(chosen)} weaker suspicions are left for another night")

@@ -2,23 +2,27 @@
 
 import math
 import statistics
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 
-from paceline.finding import Finding, Place, SeriesKey
+from paceline.finding import Finding, Place, SeriesKey, Stage
 from paceline.findings.commits import Repository
 from paceline.findings.detection import detect
 from paceline.findings.order import Order, position_of, read_order
-from paceline.findings.segments import place_of_point, series_key
+from paceline.findings.segments import place_of_point
 from paceline.findings.watched import watched
 from paceline.history import Point, Series, Store
 from paceline.history.findings import finding_id
 from paceline.judge import suspect_tail
+from paceline.judge.suspicion import LONGEST_TAIL
 from paceline.model import Direction
 
 _REMEMBERED = 30
 """Values of the good level that a new one is held against."""
+_LOOKED_AT = 2 * (_REMEMBERED + LONGEST_TAIL)
+"""The newest values of a series that a suspicion may be about."""
 _RECENT = 3
 _SLACK = 4
 """How many nights before it looked worse it may have become so; tonight is bad if any night is. A wider bracket costs
@@ -42,6 +46,8 @@ class Suspected:
     before: tuple[float, ...]
     at: Point
     epoch: int = 0
+    runs: int = 0
+    """Those that were made for it on earlier nights, also while it was a mere suspicion that did not reproduce."""
     finding: Finding | None = None
     also: tuple[SeriesKey, ...] = ()
 
@@ -58,6 +64,14 @@ class Suspected:
     def is_certain(self) -> bool:
         """Whether the history alone shows that it changed, or an earlier night has confirmed it."""
         return self.finding is not None
+
+    @property
+    def stage(self) -> Stage:
+        return self.finding.stage if self.finding else "suspected"
+
+    def runs_left(self, most: int) -> int:
+        """How many more runs may be made; to find out whether a mere suspicion holds, half of them at most."""
+        return (most if self.is_certain else most // 2) - self.runs
 
     @property
     def chance(self) -> float:
@@ -82,16 +96,20 @@ def find_suspicions(
     known = [one for one in store.findings() if one.case in set(cases) and is_wanted(one.metric, metrics)]
     several = [
         series
-        for series in watched(store, store.iter_series(cases=cases, judged_only=True))
+        for series in watched(store, store.iter_columns(cases=cases, judged_only=True))
         if series.case_key in cases
     ]
-    by_key = {series_key(series): series for series in several}
-    found = [*_lasting(known, by_key, order)]
-    refuted = [one for one in store.findings(withdrawn=True) if one.verdict == "inconclusive"]
+    by_key = {series.key: series for series in several}
+    refuted: defaultdict[SeriesKey, list[Finding]] = defaultdict(list)
+    for one in store.findings(withdrawn=True):
+        if one.verdict == "inconclusive" and one.stage == "not_reproduced":
+            refuted[one.series].append(one)
+    found = [_with_runs(one, refuted[one.series]) for one in _lasting(known, by_key, order)]
     for key, series in by_key.items():
         if is_wanted(key.metric, metrics):
-            own, odd = ([one for one in several if one.series == key] for several in (known, refuted))
-            found += _newest(series, order, session_id, own, odd)
+            own = [one for one in known if one.series == key]
+            newest = _newest(series, order, session_id, own, refuted[key])
+            found += [_with_runs(one, refuted[key]) for one in newest]
     merged = [one for several in split_by_machine(found, own_class) for one in _merged(several)]
     return sorted(merged, key=lambda one: (not one.is_certain, -one.weight))
 
@@ -111,10 +129,16 @@ def is_wanted(metric: str, patterns: Sequence[str]) -> bool:
 
 
 def _lasting(known: Iterable[Finding], by_key: dict[SeriesKey, Series], order: Order) -> Iterator[Suspected]:
-    """Changes for the worse that nobody has said anything about."""
+    """Changes for the worse that nobody has said anything about. A drift has no commit that did it."""
     for one in known:
         series = by_key.get(one.series)
-        if not one.fails or one.effect is None or series is None or series.direction is None:
+        if (
+            not one.fails
+            or one.kind != "step"
+            or one.effect is None
+            or series is None
+            or not series.direction
+        ):
             continue
         points = order.points(series)
         good = position_of(points, one.last_good)
@@ -134,6 +158,13 @@ def _lasting(known: Iterable[Finding], by_key: dict[SeriesKey, Series], order: O
         )
 
 
+def _with_runs(suspected: Suspected, refuted: Iterable[Finding]) -> Suspected:
+    """The suspicion with the runs that were made for it before, and for refuted ones within its bracket."""
+    begin, end = suspected.good.time, suspected.bad.time
+    earlier = sum(one.runs for one in refuted if begin < one.at_time <= end)
+    return replace(suspected, runs=earlier + (suspected.finding.runs if suspected.finding else 0))
+
+
 def _newest(
     series: Series, order: Order, session_id: str, known: Sequence[Finding], refuted: Sequence[Finding]
 ) -> Iterator[Suspected]:
@@ -141,20 +172,24 @@ def _newest(
 
     Points that were run again and did not reproduce are not asked about again.
     """
-    points = [
-        point
-        for point in order.points(series)
-        if not any(one.at_time <= point.time <= one.first_bad.time for one in refuted)
-    ]
-    changed = {one.at_record for one in known}
-    points = points[max((i for i, point in enumerate(points) if point.record_id in changed), default=0) :]
-    if not points or points[-1].session_id != session_id or series.direction is None:
+    every = order.points(series)
+    if not every or every[-1].session_id != session_id or series.direction is None:
         return
-    values = [point.value for point in points]
+    begin = max((every.position(one.at_record) or 0 for one in known), default=0)
+    spans = [(one.at_time, one.first_bad.time) for one in refuted]
+    places = [
+        place
+        for place, time in enumerate(every.times)
+        if place >= begin and not any(first <= time <= last for first, last in spans)
+    ][-_LOOKED_AT:]
+    if not places or places[-1] != len(every) - 1:
+        return
+    points, told = every.at(places), every.values
+    values = [told[place] for place in places]
     found = suspect_tail(values, higher_is_better=series.direction == "higher")
     if found is not None:
         yield Suspected(
-            series=series_key(series),
+            series=series.key,
             direction=series.direction,
             good=place_of_point(points[max(0, found.index - 1 - _SLACK)]),
             bad=place_of_point(points[-1]),

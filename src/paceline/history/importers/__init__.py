@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from paceline.errors import HistoryError
-from paceline.history.importers.batch import Batch, OnProblem
+from paceline.history.importers.batch import OnProblem
 from paceline.history.importers.document import complain
 from paceline.history.importers.recognition import DATABASE, FORMATS, force, is_database, look, places
+from paceline.history.session_info import Batch
 
 __all__ = ["DATABASE", "FORMATS", "Batch", "OnProblem", "is_database", "read", "recognise"]
 

@@ -3,14 +3,14 @@
 import hashlib
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+from paceline.asv.labels import from_repr
 from paceline.history.importers.batch import (
-    Batch,
     make_batch,
     make_case,
     make_record,
@@ -22,11 +22,11 @@ from paceline.history.importers.batch import (
 from paceline.history.importers.document import Value, read_json
 from paceline.history.importers.values import (
     environment,
-    from_repr,
     time_from_epoch,
     time_of_file,
 )
-from paceline.model import Direction, Measurement, Record, Status
+from paceline.history.session_info import Batch, SessionInfo
+from paceline.model import Case, Direction, Measurement, Record, Scalar, Status
 
 FORMAT = "asv"
 _KINDS: Mapping[str, tuple[str, str]] = {
@@ -39,6 +39,8 @@ _KINDS: Mapping[str, tuple[str, str]] = {
 }
 _PREFIX = re.compile(r"(?i:timeraw|time|peakmem|mem)(?=_|[A-Z])")
 _MOST_CELLS = 100_000
+_FEW_CELLS = 256
+"""Of how many cells a benchmark's cases are remembered from file to file."""
 
 
 def matches(data: Any) -> bool:
@@ -63,9 +65,10 @@ def batches(document: Value, path: Path) -> Iterator[Batch]:
         directory=str(path.absolute().parent),
         meta={"file": path.name, "machine": name, "env_name": document.get("env_name").text("")},
     )
+    of = session, _environment(document, machine, name)
     variant = _variant(document)
-    records = (record for name, row in rows for record in _records(name, row, about.get(name), variant))
-    yield make_batch(session, _environment(document, machine, name), records)
+    records = (record for name, row in rows for record in _records(name, row, about.get(name), variant, of))
+    yield make_batch(*of, records)
 
 
 def _beside(path: Path) -> Value:
@@ -118,35 +121,65 @@ def _environment(document: Value, machine: Value, name: str) -> dict[str, Any]:
     )
 
 
-def _records(name: str, row: Value, about: Value, variant: str | None) -> Iterator[Record]:
-    """One record a cell of the benchmark's parameters, in asv's order: the last parameter changes first."""
-    axes = [[value.text() for value in axis.each()] for axis in row.get("params").each()]
-    if math.prod(map(len, axes)) > _MOST_CELLS:
+def _records(
+    name: str, row: Value, about: Value, variant: str | None, of: tuple[SessionInfo, Mapping[str, Any]]
+) -> Iterator[Record]:
+    """One record a cell of the benchmark's parameters, in asv's order: the last parameter changes first.
+
+    An import may have a million cells, so what they share is looked at once, and only odd ones know their place.
+    """
+    axes = tuple([tuple([value.text() for value in axis.each()]) for axis in row.get("params").each()])
+    count = math.prod(map(len, axes))
+    if count > _MOST_CELLS:
         raise row.wrong(f"has more than {_MOST_CELLS:,} combinations of parameters")
-    labels = [label.text() for label in about.get("param_names").each()]
-    labels += [f"param{number}" for number in range(len(labels) + 1, len(axes) + 1)]
-    cells = _cells(row.get("result"), math.prod(map(len, axes)))
+    labels = tuple([label.text() for label in about.get("param_names").each()])
     version = row.get("version").text("") or about.get("version").text("1")
-    for position, (values, cell) in enumerate(zip(product(*axes), cells.each(), strict=False)):
-        params = {label: from_repr(value) for label, value in zip(labels, values, strict=False)}
+    cases = (_known_cases if count <= _FEW_CELLS else _cases)(name, labels, axes, version, variant)
+    meaning = _meaning(name.rpartition(".")[2], about)
+    started_at = _time(row.get("started_at")) or of[0].started_at
+    source = _source(about) if about.get("version").data == row.get("version").data else {}
+    result, samples = row.get("result"), row.get("samples")
+    # Where asv has one result for all, they have all failed.
+    cells = result.data if isinstance(result.data, list) else [result.data] * count
+    columns = [_scalars(row.get(name), count) for name in ("stats_number", "stats_repeat")]
+    for position, (case, cell, number, repeat) in enumerate(zip(cases, cells, *columns, strict=False)):
+        value = cell if cell is None or type(cell) is float else _at(result, position).number()
+        status = Status.FAILED if value is None else Status.SKIPPED if value != value else Status.PASSED
         yield make_record(
-            make_case(name, params, version=version, variant=variant),
-            _metrics(name, about, cell, _at(row.get("samples"), position)),
-            status=_status(cell),
-            reason=_REASONS[_status(cell)],
-            started_at=_time(row.get("started_at")),
-            details={
-                "number": _at(row.get("stats_number"), position).scalar(),
-                "repeat": _at(row.get("stats_repeat"), position).scalar(),
-                **(_source(about) if about.get("version").data == row.get("version").data else {}),
-            },
+            case,
+            {} if value is None or value != value else _metrics(meaning, value, _at(samples, position)),
+            status=status,
+            reason=_REASONS[status],
+            started_at=started_at,
+            details={"number": number, "repeat": repeat, **source},
+            of=of,
         )
 
 
-def _cells(result: Value, count: int) -> Value:
-    """One result for each cell; where asv has one for all, they have all failed."""
-    cells = result.data if isinstance(result.data, list) else [result.data] * count
-    return Value(cells, result.file, result.path)
+def _cases(
+    name: str, labels: Sequence[str], axes: Sequence[Sequence[str]], version: str, variant: str | None
+) -> tuple[Case, ...]:
+    """The case of each combination of parameters; asv may not have names for all of these."""
+    named = [*labels, *(f"param{number}" for number in range(len(labels) + 1, len(axes) + 1))]
+    every = (dict(zip(named, map(from_repr, values), strict=False)) for values in product(*axes))
+    return tuple(make_case(name, params, version=version, variant=variant) for params in every)
+
+
+_known_cases = lru_cache(maxsize=1024)(_cases)
+"""The same: thousands of files have the same cases."""
+
+
+def _scalars(column: Value, count: int) -> list[Scalar]:
+    """A column's value for each cell, None where it has none."""
+    known = [value.scalar() for value in column.each()] if isinstance(column.data, list) else []
+    return known + [None] * (count - len(known))
+
+
+def _at(column: Value, position: int) -> Value:
+    """A column's value for one cell, of None where it has none."""
+    items = column.data if isinstance(column.data, list) else ()
+    found = items[position] if position < len(items) else None
+    return column if found is column.data else Value(found, column.file, f"{column.path}[{position}]")
 
 
 def _source(about: Value) -> dict[str, str]:
@@ -161,29 +194,15 @@ _REASONS = {
 }
 
 
-def _status(cell: Value) -> Status:
-    if cell.data is None:
-        return Status.FAILED
-    return Status.SKIPPED if cell.number() != cell.number() else Status.PASSED
-
-
-def _at(column: Value, position: int) -> Value:
-    """A column's value for one cell, of None where it has none."""
-    items = column.data if isinstance(column.data, list) else []
-    found = items[position] if position < len(items) else None
-    return Value(found, column.file, f"{column.path}[{position}]")
-
-
-def _metrics(name: str, about: Value, cell: Value, samples: Value) -> dict[str, Measurement]:
-    if _status(cell) is not Status.PASSED:
-        return {}
-    metric, unit, direction = _meaning(name.rpartition(".")[2], about)
+def _metrics(
+    meaning: tuple[str, str | None, Direction | None], value: float, samples: Value
+) -> dict[str, Measurement]:
+    metric, unit, direction = meaning
     numbers = samples.numbers() if isinstance(samples.data, list) else ()
     if numbers:
         return {metric: measure(numbers, unit, direction)}
     # Of times asv keeps only the median unless told otherwise; anything else it measures once.
-    keep = single if metric == "duration" else once
-    return {metric: keep(cell.number(), unit, direction)}
+    return {metric: (single if metric == "duration" else once)(value, unit, direction)}
 
 
 def _meaning(function: str, about: Value) -> tuple[str, str | None, Direction | None]:

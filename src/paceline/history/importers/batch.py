@@ -3,27 +3,17 @@
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from uuid import uuid5
 
 from paceline.errors import HistoryError
-from paceline.history.session_info import NAMESPACE, SessionInfo
+from paceline.history.session_info import NAMESPACE, Batch, SessionInfo
 from paceline.model import Case, Direction, Measurement, Record, Scalar, Status, name_case
 from paceline.record import codec
 
 OnProblem = Callable[[HistoryError], None]
 """Is told what was left out of a directory, and why."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """The records of one session; those made elsewhere than in its environment name one of the others."""
-
-    session: SessionInfo
-    environment: Mapping[str, Any]
-    records: Iterable[Record]
-    others: Sequence[Mapping[str, Any]] = ()
 
 
 def make_session(
@@ -69,11 +59,14 @@ def _stamped(
     seen: Counter[tuple[str, str | None, str]] = Counter()
     for record in records:
         identity = (record.case.key, record.case.variant, record.case.version)
-        seen[identity] += 1
+        attempt = seen[identity] = seen[identity] + 1
+        if record.session and record.attempt == attempt:
+            yield record  # made with its session in hand
+            continue
         yield replace(
             record,
             session=session.name,
-            attempt=seen[identity],
+            attempt=attempt,
             environment=str(environment.get("id") or ""),
             revision=record.revision or session.revision,
             started_at=record.started_at or session.started_at,
@@ -110,10 +103,15 @@ def make_record(
     exec_time_s: float = 0.0,
     params: Mapping[str, Any] | None = None,
     details: Mapping[str, Any] | None = None,
+    of: tuple[SessionInfo, Mapping[str, Any]] | None = None,
 ) -> Record:
-    """A record that `make_batch` will complete."""
+    """A record; one that does not know its session and environment (`of`) is completed by `make_batch`."""
+    known: dict[str, Any] = {"session": ""}
+    if of is not None:
+        session, environment = of
+        known = {"session": session.name, "revision": session.revision, "environment": str(environment["id"])}
     return Record(
-        session="",
+        **known,
         case=case,
         attempt=1,
         status=status,

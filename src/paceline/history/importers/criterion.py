@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from paceline.history.importers.batch import (
-    Batch,
     OnProblem,
     make_batch,
     make_case,
@@ -20,6 +19,7 @@ from paceline.history.importers.values import (
     number_or_text,
     time_of_file,
 )
+from paceline.history.session_info import Batch
 from paceline.model import Case, Measurement, Record
 from paceline.record import below
 from paceline.record.codec import digest

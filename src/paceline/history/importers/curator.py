@@ -11,7 +11,6 @@ from typing import Any
 
 from paceline.errors import HistoryError
 from paceline.history.importers.batch import (
-    Batch,
     OnProblem,
     make_batch,
     make_case,
@@ -22,6 +21,7 @@ from paceline.history.importers.batch import (
 )
 from paceline.history.importers.document import Value, complain, read_bytes, read_head, read_json
 from paceline.history.importers.values import environment, time_from_epoch, time_from_text, time_of_file
+from paceline.history.session_info import Batch
 from paceline.metrics import describe
 from paceline.model import Measurement, Record, Scalar, Status
 from paceline.record import below

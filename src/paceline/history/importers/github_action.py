@@ -5,14 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from paceline.history.importers.batch import (
-    Batch,
-    make_batch,
-    make_case,
-    make_record,
-    make_session,
-    single,
-)
+from paceline.history.importers.batch import make_batch, make_case, make_record, make_session, single
 from paceline.history.importers.document import Value, complain, parse, read_bytes
 from paceline.history.importers.values import (
     environment,
@@ -20,6 +13,7 @@ from paceline.history.importers.values import (
     time_from_epoch,
     time_from_text,
 )
+from paceline.history.session_info import Batch
 from paceline.model import Direction, Measurement, Record
 
 FORMAT = "github-action-benchmark"

@@ -4,15 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from paceline.history.importers.batch import (
-    Batch,
-    make_batch,
-    make_case,
-    make_record,
-    make_session,
-    measure,
-    single,
-)
+from paceline.history.importers.batch import make_batch, make_case, make_record, make_session, measure, single
 from paceline.history.importers.document import Value
 from paceline.history.importers.values import (
     environment,
@@ -20,6 +12,7 @@ from paceline.history.importers.values import (
     time_from_text,
     time_of_file,
 )
+from paceline.history.session_info import Batch
 from paceline.metrics import describe
 from paceline.model import Measurement, Record, Scalar, Status
 from paceline.record.codec import digest

@@ -5,17 +5,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from paceline.history.importers.batch import (
-    Batch,
-    make_batch,
-    make_case,
-    make_record,
-    make_session,
-    once,
-    single,
-)
+from paceline.history.importers.batch import make_batch, make_case, make_record, make_session, once, single
 from paceline.history.importers.document import Value
 from paceline.history.importers.values import environment, time_from_epoch, time_of_file
+from paceline.history.session_info import Batch
 from paceline.metrics import describe
 from paceline.model import Direction, Measurement, Record, Scalar
 from paceline.record.codec import digest

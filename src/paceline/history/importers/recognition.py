@@ -21,8 +21,9 @@ from paceline.history.importers import (
     records,
     session,
 )
-from paceline.history.importers.batch import Batch, OnProblem
+from paceline.history.importers.batch import OnProblem
 from paceline.history.importers.document import Value, complain, read_head, read_json
+from paceline.history.session_info import Batch
 
 DATABASE = "paceline"
 _VERSION_TABLE = "history_version"

@@ -12,9 +12,9 @@ from typing import Any
 from uuid import UUID
 
 from paceline.errors import HistoryError, PacelineError
-from paceline.history.importers.batch import Batch, OnProblem, make_batch, make_case, make_record
+from paceline.history.importers.batch import OnProblem, make_batch, make_case, make_record
 from paceline.history.importers.document import Value, parse, read_bytes, read_head
-from paceline.history.session_info import SessionInfo
+from paceline.history.session_info import Batch, SessionInfo
 from paceline.model import Record, Status
 from paceline.record import codec
 
@@ -136,7 +136,11 @@ def _unfinished(start: Value, end: Value) -> Record:
     status = end.get("status").text("interrupted")
     name = start["name"].text()
     return make_record(
-        make_case(start.get("entry").text(name), start.get("params").scalars()),
+        make_case(
+            start.get("entry").text(name),
+            start.get("params").scalars(),
+            variant=start.get("variant").text("") or None,
+        ),
         {},
         status=Status(status) if status in set(Status) else Status.INTERRUPTED,
         reason=end.get("reason").text(_LOST),

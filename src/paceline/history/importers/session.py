@@ -4,8 +4,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from paceline.errors import HistoryError, PacelineError
-from paceline.history.importers.batch import Batch, OnProblem
+from paceline.history.importers.batch import OnProblem
 from paceline.history.session_files import read_session
+from paceline.history.session_info import Batch
 from paceline.model import Record
 from paceline.record import below, layout
 

@@ -1,7 +1,6 @@
 """Values as other tools write them: numbers, units, times, and what they know of the machine they ran on."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,12 +8,9 @@ from typing import Any
 
 from paceline.model import Scalar
 from paceline.record.codec import digest
-from paceline.record.environment import major_minor
+from paceline.record.environment import IN_PART, major_minor
 
 _SECONDS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "second": 1.0}
-_NUMBER = re.compile(r"-?\d{1,15}(\.\d+)?(e[+-]?\d{1,2})?", re.IGNORECASE)
-_CONSTANTS: Mapping[str, Scalar] = {"True": True, "False": False, "None": None}
-
 _GIB = 1 << 30
 
 
@@ -29,16 +25,6 @@ def number_or_text(value: Scalar) -> Scalar:
             continue
         return number if str(number) == value and math.isfinite(number) else value
     return value
-
-
-def from_repr(text: str) -> Scalar:
-    """A value of which the `repr` was kept: numbers, flags and simple texts are themselves again."""
-    if text in _CONSTANTS:
-        return _CONSTANTS[text]
-    if _NUMBER.fullmatch(text):
-        return float(text) if {".", "e", "E"} & set(text) else int(text)
-    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\"" and "\\" not in text
-    return text[1:-1] if quoted else text
 
 
 def seconds_in(unit: str) -> float | None:
@@ -120,7 +106,8 @@ def environment(
         machine=machine,
         os=os,
     )
-    return {"id": digest(facts), "class_id": digest(comparable), **facts, "comparable": comparable}
+    ids = {"id": digest(facts), "class_id": digest(comparable)}
+    return {**ids, **facts, "comparable": comparable, IN_PART: True}
 
 
 def _known_facts(**facts: Any) -> dict[str, Any]:

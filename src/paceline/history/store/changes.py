@@ -5,9 +5,10 @@ from uuid import uuid5
 
 from paceline.errors import HistoryError
 from paceline.history.session_info import NAMESPACE
+from paceline.history.store import schema
 from paceline.history.store.database import Database
 from paceline.history.store.entries import clean, utc
-from paceline.history.store.names import CaseNames, read_names
+from paceline.history.store.names import CaseNames, keep_names, read_names
 from paceline.model import one_spelling
 from paceline.record.events import utc_now
 
@@ -43,6 +44,7 @@ def remove_alias(database: Database, old: str) -> bool:
         old = _spelled(database, old)
         found = database.rows("SELECT 1 FROM case_alias WHERE old_key = ?", (old,))
         database.rows("DELETE FROM case_alias WHERE old_key = ?", (old,))
+        keep_names(database)
     return bool(found)
 
 
@@ -64,6 +66,7 @@ def write_aliases(database: Database, aliases: Iterable[Alias]) -> None:
             database.rows(
                 "INSERT INTO case_alias (old_key, new_key, created_at) VALUES (?, ?, ?)", (old, new, at)
             )
+    keep_names(database)
 
 
 def add_reset(database: Database, case: str, why: str, at: str | None = None) -> str:
@@ -89,8 +92,7 @@ def read_resets(database: Database) -> list[Reset]:
 
 def write_resets(database: Database, resets: Iterable[Reset]) -> None:
     known = {ident for ident, *_ in read_resets(database)}
-    for reset in resets:
-        if reset[0] not in known:
-            database.rows(
-                "INSERT INTO epoch (ident, case_key, at, why, created_at) VALUES (?, ?, ?, ?, ?)", reset
-            )
+    names = read_names(database)
+    database.insert(
+        schema.epoch, [(*reset, names.current(reset[1])) for reset in resets if reset[0] not in known]
+    )

@@ -1,28 +1,28 @@
-"""The history by columns, for who draws it: all points of a case, or all records of a session, as arrays."""
+"""The numbers of the history as arrays: those of metrics, of all records of a case, of all records of a session."""
 
 # ruff: noqa: S608 - only names of our own are put into statements, never values
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from paceline.history.store.database import Database, Row, chunks
-from paceline.history.store.names import read_names
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
-Series = dict[tuple[str, str], tuple[list[int], str]]
+SeriesRows = dict[tuple[str, str], tuple[list[int], str]]
 """By the name and the unit of a metric: the numbers of its series, and its direction."""
 
 MASK = (1 << 20) - 1
 _HALF = 1 << 31
 _AT_ONCE = 2_000
-_VALUES_AT_ONCE = 20_000
+_VALUES_AT_ONCE = 100_000
 _NUMBERS_AT_ONCE = 500
+_FEW_RECORDS = 20
 LAST = (1 << 31) - 1
 """No record has a higher number."""
 
@@ -87,6 +87,20 @@ class MetricColumn:
     values: Floats
     counts: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     samples: Floats = field(default_factory=lambda: np.zeros(0))
+    without: frozenset[int] = frozenset()
+    """The places of records that have a value and no sample."""
+
+    def samples_at(self, places: Ints) -> list[tuple[float, ...]]:
+        """The samples of the records at these places, which have values."""
+        values, samples = self.values.tolist(), self.samples.tolist()
+        counts = self.counts.tolist() or [0] * len(values)
+        begins = [0, *accumulate(counts)]
+        return [
+            tuple(samples[begins[i] : begins[i + 1]])
+            if counts[i]
+            else (() if i in self.without else (values[i],))
+            for i in places.tolist()
+        ]
 
 
 class RecordRow(NamedTuple):
@@ -120,12 +134,19 @@ SELECT r.id, r.session_id, r.case_id, r.environment_id, r.setting_id, r.attempt,
   r.revision, r.reason, {outcome}, r.source_id FROM record r"""
 _OF_CASE = _RECORD.format(outcome="NULL") + " WHERE r.case_id = ? AND r.id > ? AND r.id <= ? ORDER BY r.id"
 _OF_SESSION = _RECORD.format(outcome="r.outcome") + " WHERE r.session_id = ? ORDER BY r.id"
-_VALUES = """
-SELECT series_id, record_id, value, sample_count FROM metric
-WHERE series_id IN ({numbers}) AND record_id > ? AND record_id <= ?"""
+_NUMBERS = "SELECT value FROM metric WHERE series_id = ? AND record_id BETWEEN ? AND ? ORDER BY record_id"
+_PAIRS = "SELECT record_id, value FROM metric WHERE series_id = ? AND record_id BETWEEN ? AND ?"
+_FEW = """
+SELECT series_id, record_id, value FROM metric WHERE series_id IN ({numbers}) AND record_id BETWEEN ? AND ?"""
+_ARRAYS = """
+SELECT series_id, array_agg(record_id ORDER BY record_id), array_agg(value ORDER BY record_id) FROM metric
+WHERE series_id = ANY(?) AND record_id BETWEEN ? AND ? GROUP BY series_id"""
+_NO_SAMPLE = """
+SELECT series_id, record_id FROM metric
+WHERE series_id IN ({numbers}) AND record_id BETWEEN ? AND ? AND sample_count = 0"""
 _SAMPLES = """
 SELECT series_id, record_id, value FROM repeated_sample
-WHERE series_id IN ({numbers}) AND record_id > ? AND record_id <= ? AND value IS NOT NULL
+WHERE series_id IN ({numbers}) AND record_id BETWEEN ? AND ? AND value IS NOT NULL
 ORDER BY series_id, record_id, position"""
 _SESSION_VALUES = """
 SELECT d.name, d.unit, d.direction, r.id, m.value, m.sample_count FROM record r JOIN series d ON d.case_id = r.case_id
@@ -158,19 +179,18 @@ FROM record ORDER BY id"""
 
 def read_groups(database: Database) -> list[CaseGroup]:
     """All cases by the names they go by now, sorted."""
-    names = read_names(database)
     rows = database.rows(
-        "SELECT id, key, version, variant, entry, params FROM \"case\" WHERE kind = 'entry' ORDER BY id"
+        "SELECT current_key, id, version, variant, key, entry, params FROM \"case\" WHERE kind = 'entry' ORDER BY id"
     )
     found: dict[str, list[Row]] = {}
-    for row in rows:
-        found.setdefault(names.current(row[1]), []).append(row)
+    for key, *row in rows:
+        found.setdefault(key, []).append(tuple(row))
     return [
         CaseGroup(
             key=key,
-            entry=key.partition("[")[0] if of_key[-1][1] != key else of_key[-1][4],
+            entry=key.partition("[")[0] if of_key[-1][3] != key else of_key[-1][4],
             params=of_key[-1][5],
-            rows=tuple((row[0], row[2], row[3]) for row in of_key),
+            rows=tuple((row[0], row[1], row[2]) for row in of_key),
         )
         for key, of_key in sorted(found.items())
     ]
@@ -183,11 +203,9 @@ def read_case(database: Database, group: CaseGroup, ids: Ints, metric: str | Non
         return Columns(records=(), metrics=())
     records = read_records(database, ids.tolist())
     there = np.array([record.id for record in records], dtype=np.int64)
-    series = _series_of(database, [number for number, _, _ in group.rows])
+    series = read_series_rows(database, [number for number, _, _ in group.rows])
     wanted = {named: told for named, told in series.items() if metric in (None, named[0])}
-    return Columns(
-        records=records, metrics=list(_case_metrics(database, wanted, there)) if len(there) else ()
-    )
+    return Columns(records=records, metrics=list(read_metrics(database, wanted, there)))
 
 
 def read_case_records(database: Database, group: CaseGroup) -> list[RecordRow]:
@@ -206,61 +224,123 @@ def read_records(database: Database, numbers: Sequence[int]) -> list[RecordRow]:
     return found
 
 
-def _case_metrics(database: Database, found: Series, ids: Ints) -> Iterator[MetricColumn]:
-    """Metrics of a case: some at once, since many short statements take longer than a few long ones."""
-    for part in chunks(found.items(), max(1, _VALUES_AT_ONCE // len(ids))):
-        yield from _some_metrics(database, dict(part), ids)
+def read_metrics(
+    database: Database, wanted: SeriesRows, ids: Ints, *, whole: bool = True, samples: bool = True
+) -> Iterator[MetricColumn]:
+    """The numbers of metrics of a case in these records, which are in the order of their numbers.
+
+    `whole`: they are all records of the case between the first and the last. Metrics that none of them has are left
+    out.
+    """
+    for part in chunks(wanted.items(), max(1, _VALUES_AT_ONCE // max(len(ids), 1))) if len(ids) else ():
+        numbers = [number for _, (several, _) in part for number in several]
+        found = _read_values(database, numbers, ids, whole)
+        repeated, without = _read_samples(database, numbers, ids) if samples else ({}, {})
+        for (name, unit), (several, direction) in part:
+            columns = [found[number] for number in several if number in found]
+            if not columns:
+                continue
+            # A case that was renamed has several; each record is in one of them.
+            values = columns[0] if len(columns) == 1 else np.fmax.reduce(columns)
+            pairs = [pair for number in several for pair in repeated.get(number, ())]
+            none = frozenset(place for number in several for place in without.get(number, ()))
+            if not np.isnan(values).all():
+                yield _column((name, unit, direction), ids, values, pairs, none)
 
 
-def _some_metrics(database: Database, found: Series, ids: Ints) -> Iterator[MetricColumn]:
-    bounds = int(ids[0]) - 1, int(ids[-1])
-    owner = {number: place for place, (numbers, _) in enumerate(found.values()) for number in numbers}
-    values, counts = np.full((len(found), len(ids)), np.nan), np.zeros((len(found), len(ids)), dtype=np.int64)
-    rows = np.array(database.rows(*_of_series(_VALUES, owner, bounds)), dtype=float).reshape(-1, 4)
-    places = np.searchsorted(ids, rows[:, 1])
+def _read_values(database: Database, numbers: Sequence[int], ids: Ints, whole: bool) -> dict[int, Floats]:
+    """The values of each series that has some, in the order of the records, NaN for those without."""
+    bounds = int(ids[0]), int(ids[-1])
+    if not database.is_sqlite:
+        # A server may be far away, so all are asked for at once.
+        rows = database.rows(_ARRAYS, (list(numbers), *bounds))
+        return {number: _aligned(ids, np.array(of), np.array(values, float)) for number, of, values in rows}
+    found: dict[int, Floats] = {}
+    if not whole and len(ids) <= _FEW_RECORDS:
+        return _read_few(database, numbers, ids)
+    for number in numbers:
+        if whole:
+            values = database.rows(_NUMBERS, (number, *bounds))
+            # Most metrics have a value in every record, and then nobody needs to know in which.
+            if len(values) == len(ids):
+                found[number] = np.array(list(chain.from_iterable(values)), float)
+                continue
+        pairs = np.array(database.rows(_PAIRS, (number, *bounds)), float).reshape(-1, 2)
+        if len(pairs):
+            found[number] = _aligned(ids, pairs[:, 0], pairs[:, 1])
+    return found
+
+
+def _read_few(database: Database, numbers: Sequence[int], ids: Ints) -> dict[int, Floats]:
+    """The same of a few records: what takes time is asking, so that several series are asked for at once."""
+    found: dict[int, Floats] = {}
+    place = {number: i for i, number in enumerate(ids.tolist())}
+    for part in chunks(numbers, _NUMBERS_AT_ONCE):
+        marks = ", ".join("?" * len(part))
+        for number, record, value in database.rows(
+            _FEW.format(numbers=marks), (*part, ids[0].item(), ids[-1].item())
+        ):
+            if record in place and value is not None:
+                found.setdefault(number, np.full(len(ids), np.nan))[place[record]] = value
+    return found
+
+
+def _aligned(ids: Ints, records: NDArray[Any], numbers: Floats) -> Floats:
+    places = np.searchsorted(ids, records)
     # A record may have come or gone since its number was read.
-    known = ids[np.minimum(places, len(ids) - 1)] == rows[:, 1]
-    at = np.array([owner[int(number)] for number in rows[known, 0]], dtype=np.int64), places[known]
-    values[at], counts[at] = rows[known, 2], rows[known, 3]
+    known = ids[np.minimum(places, len(ids) - 1)] == records
+    values = np.full(len(ids), np.nan)
+    values[places[known]] = numbers[known]
+    return values
+
+
+def _read_samples(
+    database: Database, numbers: Sequence[int], ids: Ints
+) -> tuple[dict[int, list[tuple[int, float]]], dict[int, list[int]]]:
+    """Of each series the samples that are kept apart, as record and value; and the places of records without any."""
     several: dict[int, list[tuple[int, float]]] = {}
-    wanted = [number for number, place in owner.items() if (counts[place] > 1).any()]
-    own = frozenset(ids.tolist())
-    for number, record, value in database.rows(*_of_series(_SAMPLES, wanted, bounds)) if wanted else ():
-        if record in own:
-            several.setdefault(owner[number], []).append((record, value))
-    for place, ((name, unit), (_, direction)) in enumerate(found.items()):
-        if not np.isnan(values[place]).all():
-            yield _column((name, unit, direction), ids, values[place], several.get(place, ()))
-
-
-def _of_series(statement: str, numbers: Iterable[int], bounds: tuple[int, int]) -> tuple[str, list[int]]:
-    known = list(numbers)
-    return statement.format(numbers=", ".join("?" * len(known))), [*known, *bounds]
+    without: dict[int, list[int]] = {}
+    bounds, place = (int(ids[0]), int(ids[-1])), {number: i for i, number in enumerate(ids.tolist())}
+    for part in chunks(numbers, _NUMBERS_AT_ONCE):
+        marks = ", ".join("?" * len(part))
+        for number, record, value in database.rows(_SAMPLES.format(numbers=marks), (*part, *bounds)):
+            if record in place:
+                several.setdefault(number, []).append((record, value))
+        for number, record in database.rows(_NO_SAMPLE.format(numbers=marks), (*part, *bounds)):
+            if record in place:
+                without.setdefault(number, []).append(place[record])
+    return several, without
 
 
 def _column(
-    named: tuple[str, str, str], ids: Ints, values: Floats, several: Sequence[tuple[int, float]]
+    named: tuple[str, str, str],
+    ids: Ints,
+    values: Floats,
+    several: Sequence[tuple[int, float]],
+    without: frozenset[int] = frozenset(),
 ) -> MetricColumn:
     """A column with the samples of those records that have several."""
+    name, unit, direction = named
     if not several:
-        return MetricColumn(name=named[0], unit=named[1], direction=named[2], values=values)
+        return MetricColumn(name=name, unit=unit, direction=direction, values=values, without=without)
     pairs = np.array(several, dtype=float)
     places = np.searchsorted(ids, pairs[:, 0].astype(np.int64))
     order = np.argsort(places, kind="stable")
     counts = np.bincount(places, minlength=len(ids)).astype(np.int64)
     return MetricColumn(
-        name=named[0],
-        unit=named[1],
-        direction=named[2],
+        name=name,
+        unit=unit,
+        direction=direction,
         values=values,
         counts=counts,
         samples=pairs[order, 1],
+        without=without,
     )
 
 
-def _series_of(database: Database, cases: Sequence[int]) -> Series:
+def read_series_rows(database: Database, cases: Sequence[int]) -> SeriesRows:
     """The numbers of each metric under each of a case's rows, and its direction; in the order they came up."""
-    found: Series = {}
+    found: SeriesRows = {}
     for case in cases:
         select = "SELECT id, name, unit, direction FROM series WHERE case_id = ? ORDER BY id"
         for number, name, unit, direction in database.rows(select, (case,)):
@@ -334,6 +414,5 @@ def read_session_heads(database: Database) -> list[Row]:
 
 def read_case_names(database: Database) -> dict[int, tuple[str, str, str]]:
     """For each row of a case the name it goes by now, its variant and its kind."""
-    names: Any = read_names(database)
-    rows = database.rows('SELECT id, key, variant, kind FROM "case"')
-    return {row[0]: (names.current(row[1]), row[2], row[3]) for row in rows}
+    rows = database.rows('SELECT id, current_key, variant, kind FROM "case"')
+    return {number: (key, variant, kind) for number, key, variant, kind in rows}

@@ -2,22 +2,18 @@
 
 # ruff: noqa: S608 - only names of our own are put into statements, never values
 
-import logging
+import re
 import sqlite3
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from pathlib import Path
+from contextlib import closing, contextmanager, suppress
+from functools import lru_cache
 from typing import Any
-
-from sqlalchemy import Connection, Engine, NullPool, Table, create_engine, event
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from paceline.errors import HistoryError
 from paceline.history.store.foreign import StepLimit, harden
+from paceline.history.store.schema import Table
 from paceline.history.urls import Target, check_driver, readable_address
-
-log = logging.getLogger(__name__)
 
 BUSY_TIMEOUT_S = 60
 """How long a writer waits for the others; each holds the lock for some milliseconds."""
@@ -27,52 +23,35 @@ CONNECT_TIMEOUT_S = 30
 _ADVISORY_LOCK = 7_205_321_944_118_201
 _CACHE_KIB = 32 * 1024
 _MMAP_BYTES = 1 << 30
+_PAGES_TO_CHECKPOINT = 8192
+"""How long the log of an import grows before it is written into the file: pages that it writes again count once."""
 _AT_ONCE = 2000
 _WORTH_A_COPY = 20
+_QUOTED_OR_SPECIAL = re.compile(r"""'[^']*'|"[^"]*"|[?%]""")
 
 Row = tuple[Any, ...]
 
 
 class Database:
-    """One connection, used by one thread: transactions, and rows without the cost of objects."""
+    """A connection of `sqlite3` or `psycopg` that one thread uses: transactions, and rows as they come."""
 
-    def __init__(self, target: Target, engine: Engine, *, read_only: bool) -> None:
+    def __init__(self, target: Target, driver: Any, *, read_only: bool) -> None:
         self.target = target
         self.read_only = read_only
-        self._begin = "BEGIN"
-        if target.path:
-            event.listen(engine, "begin", self._say_begin)
-        self._engine = engine
-        with translated(target):
-            self.connection: Connection = engine.connect()
-        driver: Any = self.connection.connection.driver_connection
-        self._driver = driver
+        self.driver = driver
+        self.is_sqlite = target.path is not None
+        self.dialect = "sqlite" if self.is_sqlite else "postgresql"
         self._limit = StepLimit(driver, target.path) if target.path else None
-        self.dialect: str = engine.dialect.name
-
-    @property
-    def is_sqlite(self) -> bool:
-        return self.dialect == "sqlite"
-
-    @property
-    def driver(self) -> Any:
-        """The connection of `sqlite3` or `psycopg` itself."""
-        return self._driver
 
     def close(self) -> None:
-        self.connection.close()
-        self._engine.dispose()
-
-    def _say_begin(self, connection: Connection) -> None:
-        connection.exec_driver_sql(self._begin)
+        self.driver.close()
 
     @contextmanager
     def writing(self) -> Iterator[None]:
         """A transaction that no other writer overlaps; all of it is seen by others, or nothing."""
         if self.read_only:
             raise HistoryError(f"{self.target} was opened for reading only")
-        self._begin = "BEGIN IMMEDIATE"
-        with translated(self.target), self.connection.begin():
+        with self._transaction("BEGIN IMMEDIATE" if self.is_sqlite else "BEGIN"):
             if not self.is_sqlite:
                 self.rows("SELECT pg_advisory_xact_lock(?)", (_ADVISORY_LOCK,))
             yield
@@ -80,16 +59,27 @@ class Database:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """A transaction that sees one moment of the database."""
-        self._begin = "BEGIN"
-        with translated(self.target), self.connection.begin():
-            if not self.is_sqlite:
-                self.rows("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+        with self._transaction(
+            "BEGIN" if self.is_sqlite else "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+        ):
             yield
+
+    @contextmanager
+    def _transaction(self, begin: str) -> Iterator[None]:
+        with translated(self.target):
+            self.rows(begin)
+            try:
+                yield
+                self.rows("COMMIT")
+            except BaseException:
+                with suppress(*driver_errors()):  # what ended it may have ended the connection, too
+                    self.rows("ROLLBACK")
+                raise
 
     def rows(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """All rows of a statement whose parameters are written as `?`; none for one that returns none."""
         cursor = self._new_cursor()
-        cursor.execute(self._spelled(sql), parameters)
+        self._execute(cursor, sql, parameters)
         found: list[Row] = cursor.fetchall() if cursor.description else []
         return found
 
@@ -100,9 +90,9 @@ class Database:
 
     def batches(self, sql: str, size: int, parameters: Sequence[Any] = ()) -> Iterator[list[Row]]:
         """The rows of a statement in lists of this many; only within a transaction."""
-        cursor = self._new_cursor() if self.is_sqlite else self._driver.cursor(name="batches")
+        cursor = self._new_cursor() if self.is_sqlite else self.driver.cursor(name="batches")
         with closing(cursor):
-            cursor.execute(self._spelled(sql), parameters)
+            self._execute(cursor, sql, parameters)
             while rows := cursor.fetchmany(size):
                 yield rows
 
@@ -114,24 +104,32 @@ class Database:
     def many(self, sql: str, rows: Sequence[Row]) -> None:
         """One statement for each row of parameters."""
         if rows:
-            self._new_cursor().executemany(self._spelled(sql), rows)
+            self._new_cursor().executemany(sql if self.is_sqlite else _for_postgres(sql), rows)
+
+    def _execute(self, cursor: Any, sql: str, parameters: Sequence[Any]) -> None:
+        if self.is_sqlite:
+            cursor.execute(sql, parameters)
+        elif parameters:
+            cursor.execute(_for_postgres(sql), parameters)
+        else:
+            cursor.execute(sql)  # without parameters, nothing in it is special
 
     def _new_cursor(self) -> Any:
         if self._limit:
             self._limit.begin()
-        return self._driver.cursor()
+        return self.driver.cursor()
 
     def insert(self, table: Table, rows: Sequence[Row]) -> None:
         """New rows, by the fastest way the database has; values in the order of the table's columns."""
         if not rows:
             return
-        names = [column.name for column in table.columns]
+        names = table.names
         if self.is_sqlite or len(rows) < _WORTH_A_COPY:
             marks = ", ".join("?" * len(names))
             self.many(f'INSERT INTO "{table.name}" ({", ".join(names)}) VALUES ({marks})', rows)
             return
         statement = f'COPY "{table.name}" ({", ".join(names)}) FROM STDIN'
-        with self._driver.cursor().copy(statement) as copy:
+        with self.driver.cursor().copy(statement) as copy:
             for row in rows:
                 copy.write_row(row)
 
@@ -140,23 +138,24 @@ class Database:
         if not self.is_sqlite:
             return None
         ((by_others,),) = self.rows("PRAGMA data_version")
-        return by_others, self._driver.total_changes
+        return by_others, self.driver.total_changes
 
-    def _spelled(self, sql: str) -> str:
-        return sql if self.is_sqlite else sql.replace("?", "%s")
+
+@lru_cache(maxsize=512)
+def _for_postgres(sql: str) -> str:
+    """A statement with parameters as psycopg takes it: `?` outside of quotes is one, `%` means nothing anywhere."""
+
+    def spelled(found: re.Match[str]) -> str:
+        return "%s" if found[0] == "?" else found[0].replace("%", "%%")
+
+    return _QUOTED_OR_SPECIAL.sub(spelled, sql)
 
 
 def connect(target: Target, *, create: bool, read_only: bool) -> Database:
     """Open a file, or a connection to a server."""
-    engine = (
-        _sqlite_engine(target, target.path, create=create, read_only=read_only)
-        if target.path
-        else _postgres_engine(target)
-    )
-    return Database(target, engine, read_only=read_only)
-
-
-def _sqlite_engine(target: Target, path: Path, *, create: bool, read_only: bool) -> Engine:
+    if target.path is None:
+        return Database(target, _connect_postgres(target), read_only=read_only)
+    path = target.path
     if not path.exists():
         if read_only or not create:
             raise HistoryError(
@@ -165,13 +164,24 @@ def _sqlite_engine(target: Target, path: Path, *, create: bool, read_only: bool)
         with translated(target):
             path.parent.mkdir(parents=True, exist_ok=True)
     address = readable_address(path) if read_only else f"{path.as_uri()}?mode={'rwc' if create else 'rw'}"
-
-    def open_file() -> sqlite3.Connection:
+    with translated(target):
         connection = sqlite3.connect(address, uri=True, timeout=BUSY_TIMEOUT_S, isolation_level=None)
-        _set_pragmas(connection, read_only=read_only)
-        return connection
+        try:
+            _set_pragmas(connection, read_only=read_only)
+        except BaseException:
+            connection.close()
+            raise
+    return Database(target, connection, read_only=read_only)
 
-    return create_engine("sqlite+pysqlite://", creator=open_file, poolclass=NullPool)
+
+def _connect_postgres(target: Target) -> Any:
+    check_driver(target)
+    import psycopg
+
+    with translated(target):
+        return psycopg.connect(
+            target.url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S, application_name="paceline"
+        )
 
 
 def _set_pragmas(connection: sqlite3.Connection, *, read_only: bool) -> None:
@@ -180,6 +190,7 @@ def _set_pragmas(connection: sqlite3.Connection, *, read_only: bool) -> None:
     connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}")
     # A lost file system may lose the last transactions, never the database; the sessions' files have them.
     connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_TO_CHECKPOINT}")
     if read_only:
         connection.execute("PRAGMA query_only = ON")
 
@@ -190,15 +201,6 @@ def use_wal(database: Database) -> None:
         ((mode,),) = database.rows("PRAGMA journal_mode")
         if mode != "wal":
             database.rows("PRAGMA journal_mode = WAL")
-
-
-def _postgres_engine(target: Target) -> Engine:
-    check_driver(target)
-    return create_engine(
-        target.url,
-        poolclass=NullPool,
-        connect_args={"connect_timeout": CONNECT_TIMEOUT_S, "application_name": "paceline"},
-    )
 
 
 # Of PostgreSQL's own states: connection lost, not authorised, no such database, shut down, no privilege.
@@ -223,9 +225,6 @@ def translated(target: Target) -> Iterator[None]:
     """Turn what a user can act on into an error of one line; the rest is a bug and keeps its traceback."""
     try:
         yield
-    except DBAPIError as error:
-        raise_as_told(target, error.orig or error)
-        raise
     except OSError as error:
         raise HistoryError(f"{target}: {error.strerror or error}") from error
     except Exception as error:
@@ -254,9 +253,9 @@ def raise_as_told(target: Target, error: BaseException) -> None:
 
 
 def driver_errors() -> tuple[type[Exception], ...]:
-    """All that SQLAlchemy and the drivers in use raise, for who must go on whatever they say."""
+    """All that the drivers in use raise, for who must go on whatever they say."""
     psycopg = sys.modules.get("psycopg")
-    return (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError, *((psycopg.Error,) if psycopg else ()))
+    return (sqlite3.Error, UnicodeDecodeError, *((psycopg.Error,) if psycopg else ()))
 
 
 def chunks(items: Iterable[Any], size: int) -> Iterator[list[Any]]:

@@ -26,6 +26,7 @@ _EXACT_INT = 1 << 53
 UNKNOWN = "unknown"
 """The environment of records that say nothing of theirs."""
 _SETUP_PREFIX = "data_setup/"
+_NOTHING = "{}"
 
 
 class StoredMetric(NamedTuple):
@@ -79,21 +80,34 @@ def to_entry(record: Record, session: SessionInfo) -> Entry:
     outcome = _outcome(record)
     source = _source(record.details) if record.details else None
     started_at = utc(record.started_at) or utc(session.started_at)
+    status, exec_time_s = record.status.value, _finite(record.exec_time_s)
+    environment, reason, revision = map(clean, (record.environment, record.reason, record.revision))
     named = {clean_word(name): value for name, value in record.metrics.items()}
     metrics = tuple([_stored_metric(name, value) for name, value in named.items()])
-    texts = map(clean, (record.environment, record.status.value, started_at, record.reason, record.revision))
-    told = [case, *texts, setting, outcome, source, _finite(record.exec_time_s), metrics]
+    told = [
+        case,
+        environment,
+        status,
+        started_at,
+        reason,
+        revision,
+        setting,
+        outcome,
+        source,
+        exec_time_s,
+        metrics,
+    ]
     return Entry(
         ident=record_id(session.id, case.key, case.variant, case.version, record.attempt),
         case=case,
-        environment=clean(record.environment),
+        environment=environment,
         attempt=record.attempt,
-        status=record.status.value,
+        status=status,
         started_at=started_at,
-        exec_time_s=_finite(record.exec_time_s),
-        revision=None if record.revision in ("", session.revision) else clean(record.revision),
-        reason=clean(record.reason) or None,
-        setting=_without_directory(setting, session.directory),
+        exec_time_s=exec_time_s,
+        revision=None if record.revision in ("", session.revision) else revision,
+        reason=reason or None,
+        setting=_without_directory(setting, session.directory) if setting != _NOTHING else setting,
         outcome=outcome,
         disturbed=clean(record.disturbance) or None,
         source=source,
@@ -110,6 +124,7 @@ def to_record(entry: Entry, session: SessionInfo) -> Record:
     if entry.source:
         hash_, text = entry.source
         details |= {"source_hash": hash_} | ({"source": text} if text is not None else {})
+    labels = setting.get("labels", {})
     default_code = 0 if setting.get("command") else None
     return Record(
         session=session.name,
@@ -122,7 +137,7 @@ def to_record(entry: Entry, session: SessionInfo) -> Record:
         timings_s=revive(outcome.get("timings_s", {})),
         returncode=outcome.get("returncode", default_code),
         command=tuple(setting.get("command", ())),
-        metrics={metric.name: measurement(metric) for metric in entry.metrics},
+        metrics={metric.name: measurement(metric, labels.get(metric.name)) for metric in entry.metrics},
         params=revive(setting.get("params", {})),
         requirements=_checks(outcome.get("requirements", [])),
         environment="" if entry.environment == UNKNOWN else entry.environment,
@@ -150,13 +165,17 @@ def to_case(stored: StoredCase, setting: Mapping[str, Any]) -> Case:
     )
 
 
-def measurement(metric: StoredMetric) -> Measurement:
+def measurement(metric: StoredMetric, label: str | None = None) -> Measurement:
     value = to_scalar(metric.value, metric.text)
     only = (value,) if metric.sample_count else ()
     samples = tuple(to_scalar(*sample) for sample in metric.samples)
     direction: Any = metric.direction or None
     return Measurement(
-        value=value, unit=metric.unit or None, direction=direction, samples=samples if samples else only
+        value=value,
+        unit=metric.unit or None,
+        direction=direction,
+        samples=samples if samples else only,
+        label=label,
     )
 
 
@@ -197,6 +216,7 @@ clean_word = lru_cache(maxsize=8192)(clean)
 _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 
+@lru_cache(maxsize=1024)
 def utc(time: str) -> str:
     """A time in the form that all are stored in, so that they sort as text; empty if it is none."""
     if _ISO.fullmatch(time):
@@ -207,6 +227,11 @@ def utc(time: str) -> str:
         return ""
     aware = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     return aware.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def since_text(since: str | None) -> str:
+    """A lower bound of times; a date begins at midnight, UTC."""
+    return utc(since) if since else ""
 
 
 def json_text(value: Any) -> str:
@@ -224,10 +249,24 @@ def _cleaned(value: Any) -> Any:
         return clean(value)
     if isinstance(value, dict):
         return {clean(key): _cleaned(item) for key, item in value.items()}
-    return [_cleaned(item) for item in value] if isinstance(value, list) else value
+    return [_cleaned(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _stored_case(case: Case) -> StoredCase:
+    """A case as its row has it, remembered because an import has the same ones in each of its sessions."""
+    known = _CASES.get(id(case))
+    if known is None or known[0] is not case:
+        if len(_CASES) >= _MOST_CASES:
+            _CASES.clear()
+        known = _CASES[id(case)] = case, _to_stored_case(case)
+    return known[1]
+
+
+_CASES: dict[int, tuple[Case, StoredCase]] = {}
+_MOST_CASES = 10_000
+
+
+def _to_stored_case(case: Case) -> StoredCase:
     key = f"{_SETUP_PREFIX}{case.key}" if case.kind == "data_setup" else case.key
     return StoredCase(
         key=clean(key),
@@ -242,37 +281,40 @@ def _stored_case(case: Case) -> StoredCase:
 
 def _setting(record: Record) -> str:
     """What is mostly the same in each run of a case, so that it is stored once."""
-    facts: dict[str, Any] = {
-        "command": list(record.command),
-        "params": plain(record.params) if record.params else None,
-        "artifacts": list(record.artifacts),
-        "tags": list(record.case.tags),
-        "watch": list(record.case.watch),
-        "fingerprint": record.case.fingerprint,
-        "formula": record.case.formula if record.case.formula > 1 else None,
-        "details": _details(record, lasting=True),
-    }
-    return _plain_text({name: fact for name, fact in facts.items() if fact})
+    case = record.case
+    labels = {name: one.label for name, one in record.metrics.items() if one.label}
+    formula = case.formula if case.formula > 1 else None
+    facts = (
+        ("command", record.command),
+        ("params", record.params and plain(record.params)),
+        ("artifacts", record.artifacts),
+        ("tags", case.tags),
+        ("watch", case.watch),
+        ("labels", labels),
+        ("fingerprint", case.fingerprint),
+        ("formula", formula),
+        ("details", record.details and _details(record, lasting=True)),
+    )
+    written = {name: fact for name, fact in facts if fact}
+    return _plain_text(written) if written else _NOTHING
 
 
 def _outcome(record: Record) -> str | None:
     """What only this run has, besides its numbers."""
-    facts: dict[str, Any] = {
-        "timings_s": plain(record.timings_s) if record.timings_s else None,
-        "warnings": list(record.warnings),
-        "disturbed": list(record.disturbed),
-        "requirements": to_json(record)["requirements"] if record.requirements else (),
-        "details": _details(record, lasting=False),
-    }
-    written = {name: fact for name, fact in facts.items() if fact}
+    facts = (
+        ("timings_s", record.timings_s and plain(record.timings_s)),
+        ("warnings", record.warnings),
+        ("disturbed", record.disturbed),
+        ("requirements", record.requirements and to_json(record)["requirements"]),
+        ("details", record.details and _details(record, lasting=False)),
+    )
+    written: dict[str, Any] = {name: fact for name, fact in facts if fact}
     if record.returncode != (0 if record.command else None):
         written["returncode"] = record.returncode
     return _plain_text(written) if written else None
 
 
-def _details(record: Record, *, lasting: bool) -> dict[str, Any] | None:
-    if not record.details:
-        return None
+def _details(record: Record, *, lasting: bool) -> dict[str, Any]:
     return {
         name: plain(value)
         for name, value in record.details.items()

@@ -3,16 +3,15 @@
 # ruff: noqa: S608 - only names of our own are put into statements, never values
 
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from paceline.errors import HistoryError
+from paceline.history.store.schema import TABLES, Column, version
 from paceline.model import Status
 
 if TYPE_CHECKING:
-    from sqlalchemy import Column
-
     from paceline.history.store.database import Database
 
 MOST_VALUE_BYTES = 64 << 20
@@ -30,16 +29,7 @@ _TYPES = {
 _OBJECTS = ("session.meta", "environment.data", "case.params", "setting.data", "record.outcome")
 _JSON = {
     **dict.fromkeys((*_OBJECTS, "finding.last_good", "finding.first_bad", "finding.culprit"), "object"),
-    "finding.suspects": "array",
-}
-_REFERENCES = {
-    "record": {
-        "session_id": "session",
-        "case_id": "case",
-        "environment_id": "environment",
-        "setting_id": "setting",
-    },
-    "series": {"case_id": "case"},
+    **dict.fromkeys(("finding.suspects", "commit_place.tags"), "array"),
 }
 # What goes wrong in a program that takes a value for what its column says.
 WRONG_VALUE = (TypeError, ValueError, LookupError, OverflowError, AttributeError, RecursionError)
@@ -76,23 +66,19 @@ class StepLimit:
 
 def check_tables(database: "Database") -> None:
     """Refuse a file of SQLite in which a name of ours is not a plain table, or which has triggers."""
-    from paceline.history.store.schema import metadata, revision
-
     found = database.rows("SELECT type, name, tbl_name, rootpage FROM sqlite_master")
     for kind, name, table, page in found:
-        if kind == "trigger" and table in metadata.tables:
+        if kind == "trigger" and table in TABLES:
             raise _refused(database, f"it has a trigger {name!r:.80}")
-        if name in metadata.tables and kind != "index" and (kind != "table" or not page):
+        if name in TABLES and kind != "index" and (kind != "table" or not page):
             raise _refused(database, f"{name!r} is not a plain table in it")
-    columns = {name for (name,) in database.rows("SELECT name FROM pragma_table_info(?)", (revision.name,))}
-    if columns and not columns.issuperset(revision.columns.keys()):
-        raise _refused(database, f"its table {revision.name} has not our columns")
+    columns = {name for (name,) in database.rows("SELECT name FROM pragma_table_info(?)", (version.name,))}
+    if columns and not columns.issuperset(version.names):
+        raise _refused(database, f"its table {version.name} has not our columns")
 
 
 def check_columns(database: "Database") -> None:
     """Refuse a file whose tables have not the columns of the newest schema, or make up values of their own."""
-    from paceline.history.store.schema import metadata
-
     rows = database.rows(
         "SELECT m.name, c.name, c.pk, c.hidden, upper(c.type) FROM sqlite_master m, pragma_table_xinfo(m.name) c "
         "WHERE m.type = 'table'"
@@ -100,12 +86,11 @@ def check_columns(database: "Database") -> None:
     columns: dict[str, dict[str, tuple[Any, ...]]] = {}
     for table, name, *facts in rows:
         columns.setdefault(table, {})[name] = tuple(facts)
-    for table in metadata.tables.values():
+    for table in TABLES.values():
         known = columns.get(table.name, {})
-        keys = [column.name for column in table.primary_key.columns]
         for column in table.columns:
-            key = keys.index(column.name) + 1 if column.name in keys else 0
-            is_number = column.type.__visit_name__ == "integer"
+            key = table.key.index(column.name) + 1 if column.name in table.key else 0
+            is_number = column.kind == "INTEGER"
             told = known.pop(column.name, None)
             if told is None or told[:2] != (key, 0) or (is_number and told[2] != "INTEGER"):
                 raise _refused(database, f"its table {table.name} has not our column {column.name}")
@@ -139,10 +124,8 @@ def check_rows(database: "Database") -> None:
 
 
 def _wrong_rows(rows: Callable[[str], list[tuple[Any, ...]]]) -> Iterator[str]:
-    from paceline.history.store.schema import metadata
-
-    for table in metadata.tables.values():
-        keys = ", ".join(f'"{column.name}"' for column in table.primary_key.columns)
+    for table in TABLES.values():
+        keys = ", ".join(f'"{name}"' for name in table.key)
         for column in table.columns:
             for wrong, why in _conditions(table.name, column):
                 for row in rows(f'SELECT {keys} FROM "{table.name}" WHERE {wrong} LIMIT 1'):
@@ -150,18 +133,17 @@ def _wrong_rows(rows: Callable[[str], list[tuple[Any, ...]]]) -> Iterator[str]:
                     yield f"row {key} of the table {table.name}: its {column.name} {why}"
 
 
-def _conditions(table: str, column: "Column[Any]") -> Iterator[tuple[str, str]]:
+def _conditions(table: str, column: Column) -> Iterator[tuple[str, str]]:
     """What is true of a row with a wrong value, and how it is said."""
     name = f'"{column.name}"'
-    known: Mapping[str, str] = _REFERENCES.get(table, {})
-    kind = str(column.type.compile()).partition("(")[0]
-    null = f"{name} IS NOT NULL AND " if column.nullable else ""
+    kind = column.kind.partition("(")[0]
+    null = f"{name} IS NOT NULL AND " if column.is_null else ""
     yield f"{null}({_TYPES.get(kind, _TYPES['TEXT']).format(name)})", f"is not {_said(kind)}"
     if shape := _JSON.get(f"{table}.{column.name}"):
         is_other = f"CASE WHEN json_valid({name}) THEN json_type({name}) <> '{shape}' ELSE 1 END"
         yield f"{name} <> '' AND {is_other}", f"is not an {shape} in JSON"
-    if column.name in known:
-        yield f'NOT EXISTS (SELECT 1 FROM "{known[column.name]}" t WHERE t.id = {name})', "leads nowhere"
+    if column.to and not TABLES[table].is_huge:
+        yield f'{null}NOT EXISTS (SELECT 1 FROM "{column.to}" t WHERE t.id = {name})', "leads nowhere"
     if (table, column.name) == ("record", "status"):
         every = ", ".join(f"'{status.value}'" for status in Status)
         yield f"{name} NOT IN ({every})", "is none that we know"

@@ -2,7 +2,7 @@
 
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -10,15 +10,13 @@ from paceline.history.findings import merge_findings, read_findings, read_verdic
 from paceline.history.places import merge_places, read_places
 from paceline.history.session_info import Added, SessionInfo
 from paceline.history.store.changes import read_aliases, read_resets, write_aliases, write_resets
-from paceline.history.store.database import Database, chunks, connect, translated
+from paceline.history.store.database import Database, connect, translated
 from paceline.history.store.entries import Entry
 from paceline.history.store.foreign import check_rows
 from paceline.history.store.migrate import ensure_schema, is_current
 from paceline.history.store.sessions import read_digests, read_entries, read_environments, read_sessions
-from paceline.history.store.writer import Rule, Stored, Writer
+from paceline.history.store.writer import Part, Rule, Stored, Writer
 from paceline.history.urls import Target, parse_target, readable_address
-
-_AT_ONCE = 1000
 
 
 def _is_newer(entry: Entry, stored: Stored) -> bool:
@@ -37,30 +35,35 @@ def merge_into(database: Database, writer: Writer, source: Database) -> Added:
         aliases, resets = read_aliases(source), read_resets(source)
         findings, verdicts = read_findings(source, withdrawn=True), read_verdicts(source)
         places = read_places(source)
-    added = Added()
-    for session in reversed(sessions):
-        added += _merge_session(database, writer, source, session)
+    known = 0
+
+    def parts() -> Iterator[Part]:
+        nonlocal known
+        for session in reversed(sessions):
+            part, same = _part(database, source, session)
+            known += same
+            yield part
+
+    added = writer.write(parts(), WHICHEVER_ORDER)
     with database.writing():
         write_aliases(database, aliases)
         write_resets(database, resets)
         merge_findings(database, findings, verdicts)
         merge_places(database, places)
-    return added
+    return added + Added(known=known)
 
 
-def _merge_session(database: Database, writer: Writer, source: Database, session: SessionInfo) -> Added:
+def _part(database: Database, source: Database, session: SessionInfo) -> tuple[Part, int]:
+    """What the source has of a session and the database has not, and how many records are the same in both."""
     with database.reading():
         known = read_digests(database, session.id)
     with source.reading():
         given = read_digests(source, session.id)
         wanted = {ident for ident, told in given.items() if known.get(ident, (None,))[0] != told[0]}
         environments = read_environments(source, session.id)
-        added = Added(known=len(given) - len(wanted))
-        entries = (entry for entry in read_entries(source, session.id) if entry.ident in wanted)
-        parts: Sequence[list[Entry]] = list(chunks(entries, _AT_ONCE)) if wanted else []
-    for part in parts or [[]]:
-        added += writer.write(session, environments, part, WHICHEVER_ORDER)
-    return added
+        every = read_entries(source, session.id) if wanted else ()
+        entries = [entry for entry in every if entry.ident in wanted]
+    return Part(session, environments, entries), len(given) - len(wanted)
 
 
 @contextmanager

@@ -7,23 +7,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import Connection, inspect
-
 from paceline.errors import HistoryError
-from paceline.history.store import schema
 from paceline.history.store.database import Database, use_wal
 from paceline.history.store.foreign import check_columns, check_tables
-from paceline.history.store.views import VIEWS, drop_view
+from paceline.history.store.migrations import STEPS
+from paceline.history.store.schema import HEAD, TABLES, VERSION_TABLE
+from paceline.history.store.views import VIEWS
 from paceline.record.files import lock_file
 
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006")
-"""All there have been, oldest first. Known here because looking through the files would import alembic."""
+REVISIONS = ("0001", *STEPS)
+"""All schemas there have been, oldest first."""
+_POSTGRES_NAMES = """
+SELECT c.relname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE n.nspname = current_schema() AND c.relkind IN ('r', 'p', 'v', 'm', 'f')"""
 
 
 def ensure_schema(database: Database) -> None:
     """Create or upgrade the tables; of an up-to-date file only its columns are looked at."""
     stored = stored_revision(database)
-    if stored == schema.HEAD:
+    if stored == HEAD:
         _check_columns(database)
         return
     check_known(database, stored)
@@ -33,7 +35,8 @@ def ensure_schema(database: Database) -> None:
     with _alone(database.target.path):
         use_wal(database)
         with database.writing():
-            _upgrade(database)
+            # What is left to do, now that nobody else can be at it: a crash leaves what was there.
+            upgrade(database)
     _check_columns(database)
 
 
@@ -46,9 +49,9 @@ def _check_columns(database: Database) -> None:
 def is_current(database: Database) -> bool:
     """Whether it has the newest schema; False for one that can be upgraded, else an error."""
     stored = stored_revision(database)
-    if stored != schema.HEAD:
+    if stored != HEAD:
         check_known(database, stored)
-    return stored == schema.HEAD
+    return stored == HEAD
 
 
 def stored_revision(database: Database) -> str | None:
@@ -60,10 +63,16 @@ def stored_revision(database: Database) -> str | None:
 
 
 def _revision(database: Database) -> str | None:
-    if not inspect(database.connection).has_table(schema.VERSION_TABLE):
+    if VERSION_TABLE not in _names(database):
         return None
-    rows = database.rows(f"SELECT version_num FROM {schema.VERSION_TABLE}")
+    rows = database.rows(f"SELECT version_num FROM {VERSION_TABLE}")
     return str(rows[0][0]) if rows else None
+
+
+def _names(database: Database) -> set[str]:
+    """What tables and views there are."""
+    select = "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
+    return {name for (name,) in database.rows(select if database.is_sqlite else _POSTGRES_NAMES)}
 
 
 def check_known(database: Database, stored: str | None) -> None:
@@ -71,16 +80,14 @@ def check_known(database: Database, stored: str | None) -> None:
     if stored in REVISIONS:
         return
     if stored is not None:
-        known = f"this paceline knows up to {schema.HEAD}"
+        known = f"this paceline knows up to {HEAD}"
         raise HistoryError(
             f"{database.target} has the schema {stored} and {known}: update paceline to use it"
         )
     with database.reading():
         if _revision(database) is not None:
             return  # made by another process since we looked
-        inspector = inspect(database.connection)
-        names = {*inspector.get_table_names(), *inspector.get_view_names()}
-    taken = sorted(names & {*schema.metadata.tables, *VIEWS})
+        taken = sorted(_names(database) & {*TABLES, *VIEWS})
     if taken:
         raise HistoryError(
             f"{database.target} is another program's database (it has a table {taken[0]}): read it with "
@@ -88,32 +95,25 @@ def check_known(database: Database, stored: str | None) -> None:
         )
 
 
-def _upgrade(database: Database) -> None:
-    """What is left to do, now that nobody else can be at it: one transaction, so a crash leaves what was there."""
-    connection = database.connection
-    if not inspect(connection).has_table(schema.VERSION_TABLE):
-        schema.create(connection)
+def upgrade(database: Database) -> None:
+    """Bring the database to the newest schema, within the transaction that is open."""
+    stored = _revision(database)
+    if stored == HEAD:
         return
-    ((stored,),) = database.rows(f"SELECT version_num FROM {schema.VERSION_TABLE}")
-    if stored != schema.HEAD:
-        upgrade(connection, schema.HEAD)
-
-
-def upgrade(connection: Connection, revision: str) -> None:
-    """Bring the database to a revision, within the transaction that is open."""
-    from alembic import command  # takes half a second
-    from alembic.config import Config
-
     for name in reversed(VIEWS):
-        connection.exec_driver_sql(drop_view(name))
-    config = Config()
-    scripts = Path(__file__).parents[1] / "migrations"
-    config.set_main_option("script_location", str(scripts).replace("%", "%%"))
-    config.set_main_option("path_separator", "os")
-    config.attributes["connection"] = connection
-    command.upgrade(config, revision)
-    if revision == schema.HEAD:
-        schema.create_views(connection)
+        database.rows(f"DROP VIEW IF EXISTS {name}")
+    if stored is None:
+        for table in TABLES.values():
+            for statement in table.ddl(database.dialect):
+                database.rows(statement)
+        database.rows(f"INSERT INTO {VERSION_TABLE} (version_num) VALUES (?)", (HEAD,))
+    else:
+        for revision, step in STEPS.items():
+            if revision > stored:
+                step(database)
+        database.rows(f"UPDATE {VERSION_TABLE} SET version_num = ?", (HEAD,))
+    for make in VIEWS.values():
+        database.rows(make(database.dialect))
 
 
 @contextmanager

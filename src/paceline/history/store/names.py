@@ -1,5 +1,7 @@
 """What a case is called now: aliases lead from old names to new ones, resets begin new epochs."""
 
+# ruff: noqa: S608 - only names of our own are put into statements, never values
+
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -55,6 +57,15 @@ def read_names(database: Database) -> CaseNames:
     return CaseNames(dict(database.rows("SELECT old_key, new_key FROM case_alias")))
 
 
+def keep_names(database: Database) -> None:
+    """Let cases and resets have the names they go by now, for who reads them by SQL."""
+    names = read_names(database)
+    for table, ident, key in (("case", "id", "key"), ("epoch", "ident", "case_key")):
+        rows = database.rows(f'SELECT {ident}, {key}, current_key FROM "{table}"')
+        changed = [(now, one) for one, name, known in rows if (now := names.current(name)) != known]
+        database.many(f'UPDATE "{table}" SET current_key = ? WHERE {ident} = ?', changed)
+
+
 class Epochs:
     """When each case was reset; points before a reset are not held against those after it."""
 
@@ -80,12 +91,18 @@ class Matcher:
 
     def __init__(self, patterns: Iterable[str] | None) -> None:
         given = list(patterns or ("*",))
-        texts = [re.escape(text).replace(r"\*", ".*").replace(r"\?", ".") for text in given]
-        self._any = re.compile("|".join(f"(?:{text})" for text in texts), re.DOTALL)
+        self._names = frozenset(text for text in given if not {"*", "?"} & set(text))
+        globs = [text for text in given if text not in self._names]
+        texts = [re.escape(text).replace(r"\*", ".*").replace(r"\?", ".") for text in globs]
+        self._any = re.compile("|".join(f"(?:{text})" for text in texts), re.DOTALL) if texts else None
         self._cases = [text for text in given if text.endswith("]")]
 
     def fullmatch(self, text: str) -> bool:
-        return bool(self._any.fullmatch(text)) or any(is_case(one, text) for one in self._cases)
+        return (
+            text in self._names
+            or (self._any is not None and bool(self._any.fullmatch(text)))
+            or any(is_case(one, text) for one in self._cases)
+        )
 
 
 def matcher(patterns: Iterable[str] | None) -> Matcher:

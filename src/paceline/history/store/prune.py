@@ -1,4 +1,4 @@
-"""Removes sessions that nobody wants any more."""
+"""Removes sessions that nobody wants any more, or what is recorded of a case."""
 
 # ruff: noqa: S608 - only names of our own are put into statements, never values
 
@@ -8,11 +8,12 @@ from uuid import UUID
 
 from paceline.errors import HistoryError
 from paceline.history.session_info import SessionInfo
-from paceline.history.store.database import Database
+from paceline.history.store.database import Database, Row
 from paceline.history.store.entries import utc
 from paceline.history.store.sessions import find_session, read_sessions
 from paceline.history.store.writer import remove_metrics
 
+_RECORDS = "SELECT case_id, id, ident FROM record WHERE"
 _ORPHANS = {"environment": "environment_id", "setting": "setting_id", "source": "source_id"}
 
 
@@ -20,7 +21,7 @@ _ORPHANS = {"environment": "environment_id", "setting": "setting_id", "source": 
 class Pruned:
     """What was removed, or would be."""
 
-    sessions: tuple[SessionInfo, ...]
+    sessions: tuple[SessionInfo, ...] = ()
     records: int
     samples: int
 
@@ -39,17 +40,51 @@ def prune(
     """
     if older_than is None and keep is None and not sessions:
         raise HistoryError("nothing to prune: say --older-than, --keep or --session")
-    before = utc(older_than) if older_than is not None else None
-    if before == "":
-        raise HistoryError(f"{older_than!r} is no time: write it like 2026-11-16 or 2026-11-16T09:30:00Z")
-    transaction = database.reading() if dry_run else database.writing()
-    with transaction:
+    before = _moment(older_than)
+    with database.reading() if dry_run else database.writing():
         chosen = _chosen(database, before, keep, sessions)
-        numbers = [_number(database, session) for session in chosen]
-        records, samples = _counts(database, numbers)
+        numbers = [
+            number
+            for session in chosen
+            for (number,) in database.rows(
+                "SELECT id FROM session WHERE ident = ?", (UUID(session.id).bytes,)
+            )
+        ]
+        records = [
+            row for number in numbers for row in database.rows(f"{_RECORDS} session_id = ?", (number,))
+        ]
+        samples = _take(database, records, dry_run=dry_run)
         if not dry_run:
-            _remove(database, numbers)
-    return Pruned(sessions=tuple(chosen), records=records, samples=samples)
+            database.many("DELETE FROM session WHERE id = ?", [(number,) for number in numbers])
+    return Pruned(sessions=tuple(chosen), records=len(records), samples=samples)
+
+
+def remove(
+    database: Database, cases: Sequence[str], *, before: str | None = None, dry_run: bool = False
+) -> Pruned:
+    """Remove the records of cases, under all their names, or those begun before a time; sessions stay known.
+
+    What was found in these records goes with them; what stands of the rest is for the next search to say.
+    """
+    moment = _moment(before)
+    where = 'case_id IN (SELECT id FROM "case" WHERE current_key = ?)'
+    where += "" if moment is None else " AND started_at > '' AND started_at < ?"
+    bound = () if moment is None else (moment,)
+    with database.reading() if dry_run else database.writing():
+        records = [row for case in cases for row in database.rows(f"{_RECORDS} {where}", (case, *bound))]
+        samples = _take(database, records, dry_run=dry_run)
+        found = [] if dry_run else [(memoryview(ident).hex(),) for _, _, ident in records]
+        said = "finding_ident IN (SELECT ident FROM finding WHERE at_record = ?)"
+        database.many(f"DELETE FROM human_verdict WHERE {said}", found)
+        database.many("DELETE FROM finding WHERE at_record = ?", found)
+    return Pruned(records=len(records), samples=samples)
+
+
+def _moment(time: str | None) -> str | None:
+    moment = utc(time) if time is not None else None
+    if moment == "":
+        raise HistoryError(f"{time!r} is no time: write it like 2026-11-16 or 2026-11-16T09:30:00Z")
+    return moment
 
 
 def _chosen(
@@ -71,31 +106,22 @@ def _chosen(
     return list(chosen.values())
 
 
-def _number(database: Database, session: SessionInfo) -> int:
-    ((number,),) = database.rows("SELECT id FROM session WHERE ident = ?", (UUID(session.id).bytes,))
-    return int(number)
-
-
-def _counts(database: Database, numbers: Sequence[int]) -> tuple[int, int]:
+def _take(database: Database, records: Sequence[Row], *, dry_run: bool) -> int:
+    """Remove records, given as (case, record, id), with what only they used; how many samples they have."""
+    of = [(case, record) for case, record, _ in records]
     count = """
-SELECT count(DISTINCT r.id), coalesce(sum(m.sample_count), 0) FROM record r
-LEFT JOIN series d ON d.case_id = r.case_id
-LEFT JOIN metric m ON m.series_id = d.id AND m.record_id = r.id
-WHERE r.session_id = ?"""
-    found = [database.rows(count, (number,))[0] for number in numbers]
-    return sum(int(row[0]) for row in found), sum(int(row[1]) for row in found)
-
-
-def _remove(database: Database, numbers: Sequence[int]) -> None:
-    for number in numbers:
-        records = database.rows("SELECT case_id, id FROM record WHERE session_id = ?", (number,))
-        remove_metrics(database, [(case_id, record_id) for case_id, record_id in records])
-        database.rows("DELETE FROM record WHERE session_id = ?", (number,))
-        database.rows("DELETE FROM session WHERE id = ?", (number,))
+SELECT coalesce(sum(m.sample_count), 0) FROM series d JOIN metric m ON m.series_id = d.id AND m.record_id = ?
+WHERE d.case_id = ?"""
+    samples = sum(int(database.rows(count, (record, case))[0][0]) for case, record in of)
+    if dry_run or not records:
+        return samples
+    remove_metrics(database, of)
+    database.many("DELETE FROM record WHERE id = ?", [(record,) for _, record in of])
     for table, column in _ORPHANS.items():
         used = f"SELECT {column} FROM record WHERE {column} IS NOT NULL"
         database.rows(f"DELETE FROM {table} WHERE id NOT IN ({used})")
     database.rows("DELETE FROM package WHERE environment_id NOT IN (SELECT id FROM environment)")
+    return samples
 
 
 def vacuum(database: Database) -> None:

@@ -1,225 +1,265 @@
 """The tables. Inside, rows refer to each other by small integers; what is known outside has an id of its own.
 
-A change here needs a migration beside the others in `migrations/versions`, and a stored database of the schema before
-it in `tests/history/schemas`. A test holds the migrated schema against this one.
+A change here needs a step in `migrations`, and a stored database of the new schema in `tests/history/schemas`. A test
+holds the migrated schema against this one.
 """
 
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Double,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-)
-
-from paceline.history.store.views import VIEWS, drop_view
-
-HEAD = "0006"
-"""The newest revision in `migrations/versions`; a database that has it needs no migration."""
+HEAD = "0009"
+"""The newest schema; a database that has it needs no migration."""
 
 VERSION_TABLE = "history_version"
 
-metadata = MetaData()
+Kind = Literal["INTEGER", "BIGINT", "DOUBLE", "BLOB", "TEXT", "VARCHAR(32)"]
+_POSTGRES = {"DOUBLE": "DOUBLE PRECISION", "BLOB": "BYTEA"}
 
 
-def _text(name: str) -> Column[Any]:
-    """Text that is empty where it is unknown, so that it can be part of a key."""
-    return Column(name, Text, nullable=False, server_default="")
+class Column(NamedTuple):
+    """A column; `told` is its default, as SQL has it, and `to` the table whose `id` it names."""
+
+    name: str
+    kind: Kind = "TEXT"
+    is_null: bool = True
+    told: str = ""
+    to: str = ""
+
+    def ddl(self, dialect: str) -> str:
+        kind = _POSTGRES.get(self.kind, self.kind) if dialect == "postgresql" else self.kind
+        told = f" DEFAULT {self.told}" if self.told else ""
+        return f"{self.name} {kind}{told}{'' if self.is_null else ' NOT NULL'}"
 
 
-def _reference(name: str) -> Column[Any]:
-    return Column(name, Integer, nullable=False)
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table: its columns, those of its primary key, and those that are unique together."""
+
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    unique: tuple[tuple[str, ...], ...] = ()
+    indexes: Mapping[str, str] = field(default_factory=dict)
+    """By their names: what is in brackets, and after them."""
+    in_order_of_key: bool = False
+    """Kept by SQLite in the order of its key, so that what belongs together is read in one go."""
+    is_huge: bool = False
+    """Its references are declared in SQLite, which checks none, and not on a server, which checks each."""
+
+    @property
+    def names(self) -> list[str]:
+        return [column.name for column in self.columns]
+
+    def ddl(self, dialect: str) -> Iterator[str]:
+        """The statements that make it."""
+        parts = [column.ddl(dialect) for column in self.columns]
+        parts.append(f"PRIMARY KEY ({', '.join(self.key)})")
+        parts += [f"UNIQUE ({', '.join(names)})" for names in self.unique]
+        parts += self.references(dialect)
+        end = " WITHOUT ROWID" if self.in_order_of_key and dialect == "sqlite" else ""
+        columns = ",\n  ".join(parts)
+        yield f'CREATE TABLE "{self.name}" (\n  {columns}\n){end}'
+        for name, on in self.indexes.items():
+            yield f'CREATE INDEX {name} ON "{self.name}" {on}'
+
+    def references(self, dialect: str) -> list[str]:
+        """The foreign keys; on a server they are looked at when a transaction ends."""
+        if self.is_huge and dialect == "postgresql":
+            return []
+        end = " DEFERRABLE INITIALLY DEFERRED" if dialect == "postgresql" else ""
+        named = [(column.name, column.to) for column in self.columns if column.to]
+        return [f'FOREIGN KEY ({name}) REFERENCES "{table}" (id){end}' for name, table in named]
 
 
-def _id() -> Column[Any]:
-    # Given out by the writer, under the lock of its transaction, so that rows can be made before they are inserted.
-    return Column("id", Integer, primary_key=True, autoincrement=False)
+def _text(*names: str) -> tuple[Column, ...]:
+    """Texts that are empty where they are unknown, so that they can be part of a key."""
+    return tuple(Column(name, "TEXT", is_null=False, told="''") for name in names)
 
+
+def _count(*names: str) -> tuple[Column, ...]:
+    return tuple(Column(name, "INTEGER", is_null=False) for name in names)
+
+
+def _of(*tables: str) -> tuple[Column, ...]:
+    return tuple(Column(f"{table}_id", "INTEGER", is_null=False, to=table) for table in tables)
+
+
+# Given out by the writer, under the lock of its transaction, so that rows can be made before they are inserted.
+_ID = _count("id")
+_IDENT = Column("ident", "BLOB", is_null=False)
 
 session = Table(
     "session",
-    metadata,
-    _id(),
-    Column("ident", LargeBinary(16), nullable=False, unique=True),
-    *map(_text, ("name", "kind", "started_at", "revision", "branch", "commit_time")),
-    *map(_text, ("directory", "ci_run_url", "tool")),
-    Column("meta", Text),
-    _text("merge_base"),
+    (
+        *_ID,
+        _IDENT,
+        *_text("name", "kind", "started_at", "revision", "branch", "commit_time"),
+        *_text("directory", "ci_run_url", "tool"),
+        Column("meta"),
+        *_text("merge_base"),
+    ),
+    key=("id",),
+    unique=(("ident",),),
 )
 
 environment = Table(
     "environment",
-    metadata,
-    _id(),
-    Column("ident", Text, nullable=False, unique=True),
-    *map(_text, ("class_id", "python_version", "platform", "hostname")),
-    Column("data", Text),
+    (
+        *_ID,
+        Column("ident", is_null=False),
+        *_text("class_id", "python_version", "platform", "hostname"),
+        Column("data"),
+    ),
+    key=("id",),
+    unique=(("ident",),),
 )
 
 package = Table(
     "package",
-    metadata,
-    Column("environment_id", Integer, primary_key=True, autoincrement=False),
-    Column("name", Text, primary_key=True),
-    _text("version"),
-    sqlite_with_rowid=False,
+    (*_of("environment"), Column("name", is_null=False), *_text("version")),
+    key=("environment_id", "name"),
+    in_order_of_key=True,
 )
 
 case = Table(
     "case",
-    metadata,
-    _id(),
-    *map(_text, ("key", "variant", "version", "kind", "name", "entry")),
-    Column("params", Text),
-    UniqueConstraint("key", "variant", "version", "kind"),
+    (
+        *_ID,
+        *_text("key", "variant", "version", "kind", "name", "entry"),
+        Column("params"),
+        *_text("current_key"),
+    ),
+    key=("id",),
+    unique=(("key", "variant", "version", "kind"),),
+    indexes={"case_by_name": "(current_key)"},
 )
 
 case_alias = Table(
     "case_alias",
-    metadata,
-    Column("old_key", Text, primary_key=True),
-    *map(_text, ("new_key", "created_at")),
+    (Column("old_key", is_null=False), *_text("new_key", "created_at")),
+    key=("old_key",),
 )
 
 epoch = Table(
     "epoch",
-    metadata,
-    Column("ident", LargeBinary(16), primary_key=True),
-    *map(_text, ("case_key", "at", "why", "created_at")),
+    (_IDENT, *_text("case_key", "at", "why", "created_at", "current_key")),
+    key=("ident",),
+    indexes={"epoch_by_name": "(current_key)"},
 )
 
 series = Table(
     "series",
-    metadata,
-    _id(),
-    _reference("case_id"),
-    *map(_text, ("name", "unit", "direction")),
-    UniqueConstraint("case_id", "name", "unit"),
+    (
+        *(*_ID, *_of("case"), *_text("name", "unit", "direction")),
+        Column("is_steady", "INTEGER", is_null=False, told="'0'"),
+    ),
+    key=("id",),
+    unique=(("case_id", "name", "unit"),),
 )
 
 setting = Table(
     "setting",
-    metadata,
-    _id(),
-    Column("digest", LargeBinary(16), nullable=False, unique=True),
-    _text("data"),
+    (*_ID, Column("digest", "BLOB", is_null=False), *_text("data")),
+    key=("id",),
+    unique=(("digest",),),
 )
 
 source = Table(
     "source",
-    metadata,
-    _id(),
-    Column("hash", Text, nullable=False, unique=True),
-    Column("text", Text),
+    (*_ID, Column("hash", is_null=False), Column("text")),
+    key=("id",),
+    unique=(("hash",),),
 )
 
 record = Table(
     "record",
-    metadata,
-    _id(),
-    Column("ident", LargeBinary(16), nullable=False),
-    *map(_reference, ("session_id", "case_id", "environment_id", "setting_id", "attempt")),
-    *map(_text, ("status", "started_at")),
-    Column("exec_time_s", Double),
-    Column("revision", Text),
-    Column("reason", Text),
-    Column("outcome", Text),
-    Column("digest", BigInteger, nullable=False),
-    Column("source_id", Integer),
-    Column("disturbed", Text),
-    UniqueConstraint("case_id", "session_id", "attempt"),
-    Index("record_of_session", "session_id"),
+    (
+        *_ID,
+        _IDENT,
+        *_of("session", "case", "environment", "setting"),
+        *_count("attempt"),
+        *_text("status", "started_at"),
+        Column("exec_time_s", "DOUBLE"),
+        *map(Column, ("revision", "reason", "outcome")),
+        Column("digest", "BIGINT", is_null=False),
+        Column("source_id", "INTEGER", to="source"),
+        Column("disturbed"),
+    ),
+    key=("id",),
+    unique=(("case_id", "session_id", "attempt"),),
+    indexes={
+        "record_of_session": "(session_id)",
+        "record_of_revision": "(revision) WHERE revision IS NOT NULL",
+    },
 )
 
 metric = Table(
     "metric",
-    metadata,
-    Column("series_id", Integer, primary_key=True, autoincrement=False),
-    Column("record_id", Integer, primary_key=True, autoincrement=False),
-    Column("value", Double),
-    Column("text", Text),
-    Column("sample_count", Integer, nullable=False),
-    sqlite_with_rowid=False,
+    (*_of("series", "record"), Column("value", "DOUBLE"), Column("text"), *_count("sample_count")),
+    key=("series_id", "record_id"),
+    in_order_of_key=True,
+    is_huge=True,
 )
 
 repeated_sample = Table(
     "repeated_sample",
-    metadata,
-    Column("series_id", Integer, primary_key=True, autoincrement=False),
-    Column("record_id", Integer, primary_key=True, autoincrement=False),
-    Column("position", Integer, primary_key=True, autoincrement=False),
-    Column("value", Double),
-    Column("text", Text),
-    sqlite_with_rowid=False,
+    (*_of("series", "record"), *_count("position"), Column("value", "DOUBLE"), Column("text")),
+    key=("series_id", "record_id", "position"),
+    in_order_of_key=True,
+    is_huge=True,
 )
 
 finding = Table(
     "finding",
-    metadata,
-    Column("ident", Text, primary_key=True),
-    *map(_text, ("incident", "case_key", "variant", "version", "metric", "unit", "environment_class")),
-    _reference("epoch"),
-    _text("verdict"),
-    *(Column(name, Double) for name in ("effect", "low", "high", "p_value")),
-    *map(_text, ("last_good", "first_bad", "at_record", "at_time", "found_at", "found_in")),
-    Column("suspects", Text),
-    *map(_text, ("state", "fixed_at")),
-    *map(_reference, ("stands", "found_after")),
-    Column("kind", Text, nullable=False, server_default="step"),
-    Column("stage", Text, nullable=False, server_default="suspected"),
-    Column("culprit", Text),
-    Index("finding_of_case", "case_key"),
+    (
+        Column("ident", is_null=False),
+        *_text("incident", "case_key", "variant", "version", "metric", "unit", "environment_class"),
+        *_count("epoch"),
+        *_text("verdict"),
+        *(Column(name, "DOUBLE") for name in ("effect", "low", "high", "p_value")),
+        *_text("last_good", "first_bad", "at_record", "at_time", "found_at", "found_in"),
+        Column("suspects"),
+        *_text("state", "fixed_at"),
+        *_count("stands", "found_after"),
+        Column("kind", is_null=False, told="'step'"),
+        Column("stage", is_null=False, told="'suspected'"),
+        Column("culprit"),
+        Column("runs", "INTEGER", is_null=False, told="'0'"),
+    ),
+    key=("ident",),
+    indexes={"finding_of_case": "(case_key)"},
 )
 
 human_verdict = Table(
-    "human_verdict",
-    metadata,
-    Column("ident", LargeBinary(16), primary_key=True),
-    *map(_text, ("finding_ident", "state", "why", "who", "at")),
+    "human_verdict", (_IDENT, *_text("finding_ident", "state", "why", "who", "at")), key=("ident",)
 )
 
-detection = Table(
-    "detection",
-    metadata,
-    Column("case_key", Text, primary_key=True),
-    _text("mark"),
-)
+detection = Table("detection", (Column("case_key", is_null=False), *_text("mark")), key=("case_key",))
 
 commit_place = Table(
     "commit_place",
-    metadata,
-    Column("revision", Text, primary_key=True),
-    _text("repository"),
-    *map(_reference, ("place", "is_main")),
+    (
+        Column("revision", is_null=False),
+        *_text("repository"),
+        *_count("place", "is_main"),
+        *map(Column, ("commit_time", "tags", "order_time")),
+    ),
+    key=("revision",),
 )
 
 search_state = Table(
     "search_state",
-    metadata,
-    Column("name", Text, primary_key=True),
-    Column("value", Double, nullable=False),
+    (Column("name", is_null=False), Column("value", "DOUBLE", is_null=False)),
+    key=("name",),
 )
 
-revision = Table(VERSION_TABLE, metadata, Column("version_num", String(32), primary_key=True))
+version = Table(VERSION_TABLE, (Column("version_num", "VARCHAR(32)", is_null=False),), key=("version_num",))
 
-
-def create(connection: Connection) -> None:
-    """All tables and views of the newest schema in an empty database; a tenth of the time its migrations take."""
-    metadata.create_all(connection)
-    create_views(connection)
-    connection.execute(revision.insert().values(version_num=HEAD))
-
-
-def create_views(connection: Connection) -> None:
-    for name, make in VIEWS.items():
-        connection.exec_driver_sql(drop_view(name))
-        connection.exec_driver_sql(make(connection.dialect.name))
+TABLES: Mapping[str, Table] = {
+    table.name: table
+    for table in (
+        *(session, environment, package, case, case_alias, epoch, series, setting, source, record, metric),
+        *(repeated_sample, finding, human_verdict, detection, commit_place, search_state, version),
+    )
+}

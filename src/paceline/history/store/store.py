@@ -4,25 +4,23 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from paceline.errors import HistoryError
 from paceline.finding import Finding, Stage, State
-from paceline.history.export import export_rows, format_of, write_export
+from paceline.history.export import columns_of, export_rows, format_of, write_export
 from paceline.history.findings import add_verdict, find_finding, read_findings, settle
-from paceline.history.series import Column, Epoch, Series
-from paceline.history.session_info import Added, SessionInfo
+from paceline.history.session_info import Added, Batch, Epoch, SessionInfo
 from paceline.history.store import changes
-from paceline.history.store.database import Database, Row, chunks, connect
-from paceline.history.store.entries import Entry, to_entry, to_record
-from paceline.history.store.environments import StoredEnvironment, to_stored, unknown_node
+from paceline.history.store.database import Database, Row, connect
+from paceline.history.store.entries import Entry, since_text, to_entry, to_record
+from paceline.history.store.environments import to_stored, unknown_node
 from paceline.history.store.foreign import explain
 from paceline.history.store.merge import merge_into, opened_source
 from paceline.history.store.migrate import ensure_schema
 from paceline.history.store.names import matcher, read_names
-from paceline.history.store.prune import Pruned, prune, vacuum
+from paceline.history.store.prune import Pruned, prune, remove, vacuum
 from paceline.history.store.query import TIMEOUT_S, Answer, query
-from paceline.history.store.reader import Reader, Wanted, since_text
 from paceline.history.store.sessions import (
     environment_data,
     find_session,
@@ -31,15 +29,16 @@ from paceline.history.store.sessions import (
     read_environments,
     read_sessions,
 )
-from paceline.history.store.writer import Rule, Writer
+from paceline.history.store.writer import Part, Rule, Writer
 from paceline.history.urls import parse_target
 from paceline.model import Record
 
+if TYPE_CHECKING:
+    from paceline.history.series import Series
+    from paceline.history.store.reader import Reader
+
 AS_FILES_SAY = Rule(replaces=lambda entry, stored: True, chosen=lambda new, old: new)
 """A session's files are the truth: what they say now replaces what they said."""
-
-CHUNK = 1000
-"""Records of one transaction: of a longer call, others see a part before it is done."""
 
 
 def open_store(url: str | Path, *, create: bool = True, read_only: bool = False) -> "Store":
@@ -58,7 +57,7 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self._reader = Reader(database)
+        self._reader: Reader | None = None
         self._writer = Writer(database)
 
     def __enter__(self) -> Self:
@@ -85,76 +84,57 @@ class Store:
 
         A record was made in the environment that it names: the session's own, or one of the `others`.
         """
-        described = {one.ident: one for one in map(to_stored, (environment, *others))}
-        entries = (to_entry(record, session) for record in _placed(records, described))
-        return self._write(session, described, entries)
+        return self.add_all(
+            [Batch(session=session, environment=environment, records=records, others=tuple(others))]
+        )
 
-    def _write(
-        self, session: SessionInfo, environments: Mapping[str, StoredEnvironment], entries: Iterable[Entry]
-    ) -> Added:
-        added = Added()
-        written = False
-        for chunk in chunks(entries, CHUNK):
-            added += self._writer.write(session, environments, chunk, AS_FILES_SAY)
-            written = True
-        return added if written else self._writer.write(session, environments, (), AS_FILES_SAY)
+    def add_all(self, batches: Iterable[Batch]) -> Added:
+        """Add the records of many sessions, as `add` does."""
+        return self._writer.write(map(_part, batches), AS_FILES_SAY)
 
-    def series(
-        self,
-        case: str,
-        metric: str,
-        *,
-        since: str | None = None,
-        environment_class: str | None = None,
-        all_epochs: bool = False,
-    ) -> list[Series]:
-        """The series of one metric of a case: one for each version, variant, class of machines (and epoch)."""
-        wanted = Wanted(None, since_text(since), environment_class, all_epochs)
-        return self._reader.series(case, metric, wanted)
-
-    def iter_series(
+    def iter_columns(
         self,
         *,
         cases: Iterable[str] | None = None,
         metrics: Sequence[str] | None = None,
         since: str | None = None,
+        environment_class: str | None = None,
         all_epochs: bool = False,
         judged_only: bool = False,
-    ) -> Iterator[Series]:
+        samples: bool = False,
+    ) -> "Iterator[Series]":
         """All series whose case and metric match one of the names or globs, in the order of the names.
 
-        `judged_only`: of metrics that have a direction.
+        There is one for each version, variant, class of machines and, with `all_epochs`, each epoch of a case.
+        `judged_only`: of metrics that have a direction. Samples are read if they are asked for.
         """
-        wanted = Wanted(metrics, since_text(since), None, all_epochs, judged_only)
-        return self._reader.iter_series(cases, wanted)
+        from paceline.history.store.reader import Reader, Wanted  # numpy, once somebody reads
 
-    def iter_columns(self, *, cases: Iterable[str] | None = None) -> Iterator[Column]:
-        """The series of all metrics that have a direction, in half the time that their points take."""
-        return self._reader.iter_columns(cases, Wanted(judged_only=True))
+        if self._reader is None:
+            self._reader = Reader(self.database)
+        bounds = (since_text(since), environment_class, all_epochs, judged_only, samples)
+        return self._reader.iter_columns(Wanted(cases, metrics, *bounds))
 
     def cases(self, pattern: str | None = None) -> list[str]:
         """The names that the cases with records go by, sorted; those that a name or glob means, also a former one."""
-        select = "SELECT key FROM \"case\" c WHERE kind = 'entry' AND EXISTS (SELECT 1 FROM record r WHERE r.case_id = c.id)"  # noqa: E501
+        select = """
+SELECT current_key, key FROM "case" c WHERE kind = 'entry' AND EXISTS (SELECT 1 FROM record r WHERE r.case_id = c.id)"""
         with self.database.reading():
-            names = read_names(self.database)
-            keys = [key for (key,) in self.database.rows(select)]
+            names, rows = read_names(self.database), self.database.rows(select)
         matches = matcher(None if pattern is None else names.patterns(pattern)).fullmatch
-        # A former name finds the case, too.
-        return sorted({current for key in keys if matches(current := names.current(key)) or matches(key)})
+        return sorted({key for key, former in rows if matches(key) or matches(former)})
 
     def case_counts(self) -> list[tuple[str, int, int, str]]:
         """Each case that has records: its name, how many it has, how many metrics, and when the last began."""
         select = """
-SELECT c.key, count(*), (SELECT count(*) FROM series d WHERE d.case_id = c.id), max(r.started_at)
-FROM "case" c JOIN record r ON r.case_id = c.id WHERE c.kind = 'entry' GROUP BY c.id, c.key"""
+SELECT c.current_key, count(*), (SELECT count(*) FROM series d WHERE d.case_id = c.id), max(r.started_at)
+FROM "case" c JOIN record r ON r.case_id = c.id WHERE c.kind = 'entry' GROUP BY c.id, c.current_key"""
         with self.database.reading():
-            names = read_names(self.database)
             rows = self.database.rows(select)
         counts: dict[str, tuple[int, int, str]] = {}
         for key, records, metrics, last in rows:
-            known = counts.get(names.current(key), (0, 0, ""))
-            told = known[0] + int(records), max(known[1], int(metrics)), max(known[2], last)
-            counts[names.current(key)] = told
+            known = counts.get(key, (0, 0, ""))
+            counts[key] = known[0] + int(records), max(known[1], int(metrics)), max(known[2], last)
         return [(key, *counts[key]) for key in sorted(counts)]
 
     def record_counts(self) -> dict[str, int]:
@@ -213,9 +193,11 @@ FROM "case" c JOIN record r ON r.case_id = c.id WHERE c.kind = 'entry' GROUP BY 
         """Store a human's word about a finding."""
         return add_verdict(self.database, finding, state, why, who)
 
-    def settle(self, finding: Finding, stage: Stage, culprit: Mapping[str, Any] | None = None) -> Finding:
+    def settle(
+        self, finding: Finding, stage: Stage, culprit: Mapping[str, Any] | None = None, runs: int = 0
+    ) -> Finding:
         """Keep what runs made for a finding have shown; one that is not known yet is added."""
-        return settle(self.database, finding, stage, culprit)
+        return settle(self.database, finding, stage, culprit, runs)
 
     def size(self) -> Added:
         """How many records and samples there are in all."""
@@ -261,6 +243,10 @@ FROM "case" c JOIN record r ON r.case_id = c.id WHERE c.kind = 'entry' GROUP BY 
         """Remove sessions: those begun before a time, all but the newest `keep`, or those named."""
         return prune(self.database, older_than=older_than, keep=keep, sessions=sessions, dry_run=dry_run)
 
+    def remove(self, cases: Sequence[str], *, before: str | None = None, dry_run: bool = False) -> Pruned:
+        """Remove all records of cases, or those begun before a time, with what was found in them."""
+        return remove(self.database, cases, before=before, dry_run=dry_run)
+
     def vacuum(self) -> None:
         """Give the room of removed rows back to the disk."""
         vacuum(self.database)
@@ -282,7 +268,7 @@ FROM "case" c JOIN record r ON r.case_id = c.id WHERE c.kind = 'entry' GROUP BY 
     ) -> int:
         """Write measurements, or every sample, to a CSV, JSON or Parquet file; how many rows."""
         rows = self.export_rows(cases=cases, metrics=metrics, since=since, samples=samples)
-        return write_export(rows, path, format_of(path, format))
+        return write_export(rows, columns_of(samples=samples), path, format_of(path, format))
 
     def export_rows(
         self,
@@ -292,7 +278,7 @@ FROM "case" c JOIN record r ON r.case_id = c.id WHERE c.kind = 'entry' GROUP BY 
         since: str | None = None,
         samples: bool = False,
     ) -> Iterator[Row]:
-        """The rows of an export, in the order of `export.COLUMNS`."""
+        """The rows of an export, whose columns `export.columns_of` names."""
         return export_rows(
             self.database, cases=cases, metrics=metrics, since=since_text(since), samples=samples
         )
@@ -312,9 +298,15 @@ FROM "case" c JOIN record r ON r.case_id = c.id WHERE c.kind = 'entry' GROUP BY 
         return found
 
 
-def _placed(records: Iterable[Record], described: dict[str, StoredEnvironment]) -> Iterator[Record]:
-    """The records; a node of a pool that nobody describes is noted as a machine of its own, not as the runner's."""
-    for record in records:
-        if record.environment and record.environment not in described and "node" in record.details:
-            described[record.environment] = unknown_node(record.environment, str(record.details["node"]))
-        yield record
+def _part(batch: Batch) -> Part:
+    """A batch as it is written; a node of a pool that nobody describes is a machine of its own, not the runner's."""
+    described = {one.ident: one for one in map(to_stored, (batch.environment, *batch.others))}
+
+    def entries() -> Iterator[Entry]:
+        for record in batch.records:
+            ident = record.environment
+            if ident and ident not in described and "node" in record.details:
+                described[ident] = unknown_node(ident, str(record.details["node"]))
+            yield to_entry(record, batch.session)
+
+    return Part(batch.session, described, entries())

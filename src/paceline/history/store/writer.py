@@ -3,19 +3,19 @@
 # ruff: noqa: S608 - only names of our own are put into statements, never values
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 from uuid import UUID
-
-from sqlalchemy import Table
 
 from paceline.history.session_info import Added, SessionInfo
 from paceline.history.store import schema
 from paceline.history.store.database import Database, Row
 from paceline.history.store.entries import Entry, StoredCase, StoredMetric, clean, digest_of, json_text, utc
 from paceline.history.store.environments import StoredEnvironment, stub
+from paceline.history.store.names import CaseNames, read_names
+from paceline.history.store.schema import Table
+from paceline.metrics import is_steady
 
-# In the order of `Table.metadata`, so that statements are the same each time.
 _NUMBERED = (
     *(schema.session, schema.environment, schema.case, schema.series, schema.setting, schema.source),
     schema.record,
@@ -24,6 +24,8 @@ _LAST_NUMBERS = "SELECT " + ", ".join(f'(SELECT max(id) FROM "{table.name}")' fo
 
 _FEW = 16
 """Up to how many entries each is looked up by itself, instead of all of its session."""
+_ROWS_AT_ONCE = 50_000
+"""Of one transaction: each writes every series that it adds to, so small ones write a file many times over."""
 
 _SESSION_FIELDS = (
     *("name", "kind", "started_at", "revision", "branch", "commit_time", "directory", "ci_run_url", "tool"),
@@ -32,6 +34,14 @@ _SESSION_FIELDS = (
 
 Stored = tuple[int, int, str]
 """Of a record that is there already: its number, digest and start."""
+
+
+class Part(NamedTuple):
+    """Entries of a session, and where they were made."""
+
+    session: SessionInfo
+    environments: Mapping[str, StoredEnvironment]
+    entries: Iterable[Entry]
 
 
 class PendingRows:
@@ -50,17 +60,15 @@ class PendingRows:
         self._last[table.name] += 1
         return self._last[table.name]
 
-    def add(self, table: Table, row: Row) -> None:
-        self._rows[table.name].append(row)
-
     def of(self, table: Table) -> list[Row]:
         """The rows of a table, to be added to."""
         return self._rows[table.name]
 
     def insert(self) -> None:
-        for name, rows in self._rows.items():
-            self._database.insert(schema.metadata.tables[name], rows)
-        self._rows.clear()
+        """Write them, those of one series together: they lie together in the file."""
+        for name, table in schema.TABLES.items():
+            rows = self._rows.pop(name, [])
+            self._database.insert(table, sorted(rows) if table.in_order_of_key else rows)
 
 
 class Rule(NamedTuple):
@@ -78,50 +86,52 @@ class Writer:
         self._database = database
         self._cases: dict[tuple[str, ...], int] = {}
         self._series: dict[int, dict[tuple[str, str], tuple[int, str]]] = {}
+        self._names: CaseNames | None = None
 
-    def write(
-        self,
-        session: SessionInfo,
-        environments: Mapping[str, StoredEnvironment],
-        entries: Sequence[Entry],
-        rule: Rule,
-    ) -> Added:
-        """One transaction: all entries of a session that are new, or that replace what is there."""
-        try:
-            with self._database.writing():
-                return self._write(session, environments, _last_of_each(entries), rule)
-        except BaseException:
-            self._forget()  # numbers given out in a transaction that never was
-            raise
+    def write(self, parts: Iterable[Part], rule: Rule) -> Added:
+        """All entries of some sessions that are new, or that replace what is there; many in one transaction."""
+        added = Added()
+        for together in _transactions(parts):
+            try:
+                with self._database.writing():
+                    added += self._write(together, rule)
+            except BaseException:
+                self._forget()  # numbers given out in a transaction that never was
+                raise
+        return added
 
     def _forget(self) -> None:
         self._cases.clear()
         self._series.clear()
 
-    def _write(
-        self,
-        session: SessionInfo,
-        environments: Mapping[str, StoredEnvironment],
-        entries: Sequence[Entry],
-        rule: Rule,
-    ) -> Added:
+    def _write(self, parts: Sequence[Part], rule: Rule) -> Added:
+        self._names = None  # somebody may have renamed a case since
         pending = PendingRows(self._database)
-        session_id, is_new = self._session(session, rule, pending)
-        cases = [self._case(entry.case, pending) for entry in entries]
-        stored = {} if is_new else self._stored(session_id, entries, cases)
-        batch = _Batch(self._database, pending, environments)
+        batch = _Batch(self._database, pending)
+        sessions: set[str] = set()
         known = 0
-        for entry, case_id in zip(entries, cases, strict=True):
-            old = stored.get((case_id, entry.attempt))
-            if old is not None and (old[1] == entry.digest or not rule.replaces(entry, old)):
-                known += 1
-                continue
-            if old is not None:
-                self._remove(old[0], case_id)
-            metric_ids = self._metric_ids(case_id, entry, pending)
-            batch.add(entry, old[0] if old else None, session_id, case_id, metric_ids)
-        if known:
-            batch.describe()
+        for session, environments, entries in parts:
+            if session.id in sessions:
+                pending.insert()  # so that its rows are found
+            sessions.add(session.id)
+            session_id, is_new = self._session(session, rule, pending)
+            given = list({entry.ident: entry for entry in entries}.values())  # the last of each
+            cases = [self._case(entry.case, pending) for entry in given]
+            stored = {} if is_new else self._stored(session_id, given, cases)
+            new = len(given)
+            for entry, case_id in zip(given, cases, strict=True):
+                old = stored.get((case_id, entry.attempt)) if stored else None
+                if old is not None and (old[1] == entry.digest or not rule.replaces(entry, old)):
+                    new -= 1
+                    continue
+                if old is not None:
+                    self._remove(old[0], case_id)
+                metric_ids = self._metric_ids(case_id, entry, pending)
+                place = batch.environment(entry.environment, environments)
+                batch.add(entry, old[0] if old else None, (session_id, case_id, place), metric_ids)
+            if new < len(given):
+                batch.describe(environments)
+            known += len(given) - new
         pending.insert()
         return Added(records=batch.records, samples=batch.samples, known=known)
 
@@ -134,7 +144,7 @@ class Writer:
         found = database.rows(f"SELECT id, {columns} FROM session WHERE ident = ?", (ident,))
         if not found:
             number = pending.number(schema.session)
-            pending.add(schema.session, (number, ident, *given))
+            pending.of(schema.session).append((number, ident, *given))
             return number, True
         number, *stored = found[0]
         told = [
@@ -160,7 +170,9 @@ class Writer:
         if found:
             return int(found[0][0])
         number = pending.number(schema.case)
-        pending.add(schema.case, (number, *case))
+        if self._names is None:
+            self._names = read_names(self._database)
+        pending.of(schema.case).append((number, *case, self._names.current(case.key)))
         self._series[number] = {}
         return number
 
@@ -214,7 +226,8 @@ class Writer:
                 )
         else:
             number = pending.number(schema.series)
-            pending.add(schema.series, (number, case_id, *identity, metric.direction))
+            steady = int(is_steady(metric.name, metric.unit or None))
+            pending.of(schema.series).append((number, case_id, *identity, metric.direction, steady))
         if identity not in known or metric.direction:
             known[identity] = number, metric.direction
         return number
@@ -236,44 +249,57 @@ def remove_metrics(database: Database, records: Sequence[tuple[int, int]]) -> No
 
 def session_values(session: SessionInfo) -> tuple[str | None, ...]:
     """A session's values in the order of its columns, without its id."""
-    texts = (session.revision, session.branch, session.commit_time, session.directory, session.ci_run_url)
     return (
         clean(session.name),
         clean(session.kind),
         utc(session.started_at),
-        *map(clean, texts),
-        clean(session.tool),
+        clean(session.revision),
+        clean(session.branch),
+        utc(session.commit_time),
+        *map(clean, (session.directory, session.ci_run_url, session.tool)),
         json_text(session.meta) if session.meta else None,
         clean(session.merge_base),
     )
 
 
-def _last_of_each(entries: Sequence[Entry]) -> list[Entry]:
-    return list({entry.ident: entry for entry in entries}.values())
+def _transactions(parts: Iterable[Part]) -> Iterator[list[Part]]:
+    """Parts that are written together; one that has very many entries is divided."""
+    together: list[Part] = []
+    rows = 0
+    for session, environments, entries in parts:
+        chosen: list[Entry] = []
+        together.append(Part(session, environments, chosen))
+        for entry in entries:
+            if rows >= _ROWS_AT_ONCE:
+                yield together
+                chosen, rows = [], 0
+                together = [Part(session, environments, chosen)]
+            chosen.append(entry)
+            rows += 1 + len(entry.metrics) + sum([len(metric.samples) for metric in entry.metrics])
+    if together:
+        yield together
 
 
 class _Batch:
     """The records of one transaction."""
 
-    def __init__(
-        self, database: Database, pending: PendingRows, environments: Mapping[str, StoredEnvironment]
-    ) -> None:
+    def __init__(self, database: Database, pending: PendingRows) -> None:
         self._database = database
         self._pending = pending
-        self._environments = environments
         self._environment_ids: dict[str, int] = {}
         self._setting_ids: dict[str, int] = {}
         self._source_ids: dict[tuple[str, str | None], int] = {}
         self.records = self.samples = 0
 
     def add(
-        self, entry: Entry, number: int | None, session_id: int, case_id: int, metric_ids: Sequence[int]
+        self, entry: Entry, number: int | None, place: tuple[int, int, int], metric_ids: Sequence[int]
     ) -> None:
+        """A record with the numbers of its session, case and environment; under its old number if it has one."""
         number = number or self._pending.number(schema.record)
-        numbers = (session_id, case_id, self._environment(entry.environment), self._setting(entry.setting))
         source_id = self._source(entry.source) if entry.source else None
         told = (*entry[3:8], entry.reason, entry.outcome, entry.digest, source_id, entry.disturbed)
-        self._pending.add(schema.record, (number, entry.ident, *numbers, *told))
+        row = (number, entry.ident, *place, self._setting(entry.setting), *told)
+        self._pending.of(schema.record).append(row)
         self.records += 1
         metrics, samples = self._pending.of(schema.metric), self._pending.of(schema.repeated_sample)
         for series_id, metric in zip(metric_ids, entry.metrics, strict=True):
@@ -283,23 +309,21 @@ class _Batch:
                 places = enumerate(metric.samples)
                 samples += [(series_id, number, place, *sample) for place, sample in places]
 
-    def describe(self) -> None:
+    def describe(self, environments: Mapping[str, StoredEnvironment]) -> None:
         """Tell what is known by now of machines that records named before anybody described them."""
         select = "SELECT 1 FROM environment WHERE ident = ? AND data IS NULL"
-        for one in self._environments.values():
+        for one in environments.values():
             if one.data is not None and self._database.rows(select, (one.ident,)):
                 self._write_environment(one)
 
-    def _environment(self, ident: str) -> int:
+    def environment(self, ident: str, environments: Mapping[str, StoredEnvironment]) -> int:
+        """The number of an environment: by its id, or that of the session for records that name none."""
+        first = next(iter(environments.values()))
+        ident = ident or first.ident
         if ident not in self._environment_ids:
-            self._environment_ids[ident] = self._write_environment(self._described(ident))
+            described = environments.get(ident) or stub(ident, first)
+            self._environment_ids[ident] = self._write_environment(described)
         return self._environment_ids[ident]
-
-    def _described(self, ident: str) -> StoredEnvironment:
-        """What is known of an environment: by its id, or as that of the session for records that name none."""
-        first = next(iter(self._environments.values()))
-        found = self._environments.get(ident) if ident else first
-        return found or stub(ident, first)
 
     def _setting(self, data: str) -> int:
         if data not in self._setting_ids:
@@ -312,7 +336,7 @@ class _Batch:
         if found:
             return int(found[0][0])
         number = self._pending.number(schema.setting)
-        self._pending.add(schema.setting, (number, digest, data))
+        self._pending.of(schema.setting).append((number, digest, data))
         return number
 
     def _source(self, source: tuple[str, str | None]) -> int:

@@ -5,74 +5,29 @@ Nothing here may use anything of Paceline, and imports that other modules need s
 
 import os
 import socket
-import threading
-import time
 from typing import Any
 
-import psutil
 from distributed import WorkerPlugin
 
-MOST_SAMPLES = 4096
-"""Samples a worker keeps; when it has as many, every second one goes and the interval doubles."""
+Peak = tuple[tuple[str, int], int | None]
+"""Which process, and the most memory that it had; None if the kernel does not say."""
 
 
-class MemoryWatch(WorkerPlugin):
-    """Samples the resident memory of a worker's process by a thread, and asks the kernel for its peak.
+class PeakWatch(WorkerPlugin):
+    """Asks the kernel for the peak of a worker's process since the plugin came.
 
     A plugin, not a call, so that workers which join later are watched as well.
     """
 
-    def __init__(self, interval_s: float) -> None:
-        self.interval_s = interval_s
-
     def setup(self, worker: Any) -> None:
-        self._process = psutil.Process()
-        self._ended = threading.Event()
-        self._samples: list[tuple[float, int]] = []
-        self._byte_seconds = 0.0
-        self._peak_before = read_peak()
+        self._before = read_peak()
         self._is_reset = reset_peak()
-        self._take()
-        self._thread = threading.Thread(target=self._watch, name="paceline-memory", daemon=True)
-        self._thread.start()
 
-    def teardown(self, worker: Any) -> None:
-        self._ended.set()
-
-    def _watch(self) -> None:
-        while not self._ended.wait(self.interval_s):
-            self._take()
-
-    def _take(self) -> None:
-        now, resident = time.time(), self._process.memory_info().rss
-        if self._samples:
-            before, last = self._samples[-1]
-            self._byte_seconds += (now - before) * (resident + last) / 2
-        self._samples.append((now, resident))
-        if len(self._samples) >= MOST_SAMPLES:
-            # The last one stays: the next piece of the sum begins there.
-            self._samples = [*self._samples[:-1:2], self._samples[-1]]
-            self.interval_s *= 2
-
-    def stop(self) -> dict[str, Any]:
-        """What was seen; later calls say the same."""
-        if not self._ended.is_set():
-            self._ended.set()
-            self._thread.join()
-            self._take()
-        return {
-            "process": (socket.gethostname(), os.getpid()),
-            "samples": list(self._samples),
-            "byte_seconds": self._byte_seconds,
-            "peak_bytes": self._kernel_peak(),
-        }
-
-    def _kernel_peak(self) -> int | None:
-        """The highest since the beginning; None if it may be older and the kernel could not be told to forget it."""
+    def read(self) -> Peak:
         peak = read_peak()
-        if peak is None or (not self._is_reset and peak == self._peak_before):
-            return None
-        return peak
+        if not self._is_reset and peak == self._before:
+            peak = None  # It may be older.
+        return (socket.gethostname(), os.getpid()), peak
 
 
 def read_peak() -> int | None:
@@ -95,15 +50,24 @@ def reset_peak() -> bool:
     return True
 
 
-def stop_watch(name: str, dask_worker: Any) -> dict[str, Any]:
-    """The readings of the watch of that name."""
-    watch: MemoryWatch = dask_worker.plugins[name]
-    return watch.stop()
+def read_watch(name: str, dask_worker: Any) -> Peak:
+    """The peak since the watch of that name began."""
+    watch: PeakWatch = dask_worker.plugins[name]
+    return watch.read()
 
 
 async def send_metrics(dask_worker: Any) -> None:
     """Tell the scheduler now what it would learn with the next heartbeat."""
     await dask_worker.heartbeat()
+
+
+def read_identity(dask_scheduler: Any) -> dict[str, Any]:
+    """The scheduler's address and all workers; of late Dask names only a few of them unless it is asked for all."""
+    try:
+        told: dict[str, Any] = dask_scheduler.identity(n_workers=-1)
+    except TypeError:
+        told = dask_scheduler.identity()
+    return told
 
 
 def read_activities(dask_scheduler: Any) -> dict[Any, float]:

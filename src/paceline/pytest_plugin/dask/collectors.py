@@ -5,6 +5,7 @@ Imported with Dask itself, when a test gives one of the fixtures a client.
 Everything goes through the client, so a local cluster and a scheduler at an address are the same.
 """
 
+import statistics
 import threading
 import time
 import uuid
@@ -14,6 +15,7 @@ from importlib.metadata import version
 from typing import Any, Protocol, TypeVar
 
 import cloudpickle  # type: ignore[import-untyped]
+from distributed.diagnostics.memory_sampler import MemorySampler
 
 from paceline.pytest_plugin.dask import cluster_side as cluster_side
 from paceline.pytest_plugin.failures import FAILURES, guarded
@@ -27,7 +29,12 @@ Context = AbstractContextManager[None]
 
 PATIENCE_S = 60.0
 """How long a cluster may take to answer: a worker that is stuck must not hang the suite."""
-INTERVAL_S = 0.02
+INTERVAL_S = 0.5
+"""How often Dask's sampler looks, and workers report: both its own default."""
+_ONE_LOOK = (
+    f"memory was looked at once, when the region began: it ended before {INTERVAL_S} s, and what it took is in "
+    "kernel_peak_memory alone"
+)
 
 _SUMS = (
     "compute_time",
@@ -73,59 +80,54 @@ def within(call: Callable[[], T]) -> T:
 
 
 class MemoryCollector:
-    """Memory of the workers: the average of their sum, the sum of their peaks, and the highest sum that was sampled.
+    """Memory of the workers as Coiled's benchmarks measure it, and the sum of their peaks.
 
-    The kernel keeps each process's peak, so a spike between two samples counts. Peaks of different workers need not
-    fall together: the sum of peaks is what the cluster must have, and never less than the highest sum.
+    Dask's own sampler sums up, every half second, what the last heartbeat of each worker said of its process.
+    `average_memory` and `peak_memory` are the mean and the highest of these sums. What comes and goes in between is
+    not in them; the kernel keeps each process's peak, so it is in `kernel_peak_memory`, their sum.
     """
 
     def __init__(self, client: Any) -> None:
         self._client = client
         self._name = f"paceline-memory-{uuid.uuid4().hex}"
+        self._sampler: Any = MemorySampler()  # type: ignore[no-untyped-call]
+        self._sampling = self._sampler.sample(
+            self._name, client=client, measure="process", interval=INTERVAL_S
+        )
         self._present: frozenset[str] = frozenset()
 
     def start(self) -> None:
-        watch = cluster_side.MemoryWatch(INTERVAL_S)
-        told = within(lambda: self._client.register_plugin(watch, name=self._name))
+        told = within(lambda: self._client.register_plugin(cluster_side.PeakWatch(), name=self._name))
         self._present = frozenset(told)
+        within(self._sampling.__enter__)
 
     def stop(self) -> tuple[Mapping[str, float], Iterable[str]]:
+        within(lambda: self._sampling.__exit__(None, None, None))
         try:
-            found = within(lambda: self._client.run(cluster_side.stop_watch, self._name, on_error="ignore"))
+            told = within(lambda: self._client.run(cluster_side.read_watch, self._name, on_error="ignore"))
         finally:
             within(lambda: self._client.unregister_worker_plugin(self._name))
-        gone = len(self._present - frozenset(found))
-        warnings = [f"memory of {gone} worker(s) that left is not counted"] if gone else []
-        if not found:
-            return {}, [*warnings, "no worker told of its memory"]
-        return sum_memory(found.values()), warnings
+        sums = [value for _, value in self._sampler.samples[self._name]]
+        gone = len(self._present - frozenset(told))
+        return (
+            {
+                "average_memory": statistics.fmean(sums),
+                "peak_memory": max(sums),
+                **sum_peaks(told.values(), gone),
+            },
+            [text for text, applies in ((_ONE_LOOK, len(sums) < 2), (_gone(gone), gone)) if applies],
+        )
 
 
-def sum_memory(readings: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    """The figures of all processes; workers that are threads of one process count once."""
-    processes = {tuple(reading["process"]): reading for reading in readings}.values()
-    spans = [reading["samples"][-1][0] - reading["samples"][0][0] for reading in processes]
-    longest_s = max(*spans, 1e-9)
-    sampled = highest_sum([reading["samples"] for reading in processes])
-    peaks = [
-        max(reading["peak_bytes"] or 0, *(value for _, value in reading["samples"])) for reading in processes
-    ]
-    return {
-        "average_memory": sum(reading["byte_seconds"] for reading in processes) / longest_s,
-        "peak_memory": sum(peaks),
-        "peak_memory_sampled": sampled,
-    }
+def sum_peaks(peaks: Iterable[cluster_side.Peak], gone: int) -> dict[str, float]:
+    """The sum over processes, so that workers which are threads of one count once; nothing if one is not known."""
+    processes = dict(peaks)
+    known = [peak for peak in processes.values() if peak is not None]
+    return {"kernel_peak_memory": sum(known)} if known and not gone and len(known) == len(processes) else {}
 
 
-def highest_sum(curves: Iterable[Iterable[tuple[float, int]]]) -> int:
-    """The most that curves come to together; each keeps a value until its next one."""
-    steps = sorted((moment, place, value) for place, curve in enumerate(curves) for moment, value in curve)
-    current: dict[int, int] = {}
-    highest = 0
-    for _, place, value in steps:
-        current[place] = value
-        highest = max(highest, sum(current.values()))
-    return highest
+def _gone(count: int) -> str:
+    return f"{count} worker(s) left, so kernel_peak_memory is not known"
 
 
 class DurationCollector:
@@ -251,7 +253,7 @@ def _describe(measured: Measured, client: Any) -> None:
     measured.details |= {f"{name}_version": version(name) for name in ("dask", "distributed")}
     with guarded(measured.warn, "benchmark_all"):
         # Not from client.scheduler_info(): a refresh in the background may leave it without workers for a moment.
-        told = within(lambda: client.sync(client.scheduler.identity, n_workers=-1))
+        told = within(lambda: client.run_on_scheduler(cluster_side.read_identity))
         workers = told["workers"].values()
         measured.details["cluster_name"] = told["address"]  # Unless the cluster itself has a name.
         measured.details["cluster_size"] = {

@@ -22,6 +22,7 @@ Reason = Literal["exited", "timeout", "launch_error", "limit", "stopped", "lost"
 OnOutput = Callable[[Stream, bytes], None]
 Sample = tuple[float, int, float, int]
 
+STREAMS: tuple[Stream, ...] = ("stdout", "stderr")
 RUN_ID = "PACELINE_RUN_ID"
 PIPE_BYTES = (
     1 << 20
@@ -45,7 +46,10 @@ def shelter_wardens() -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """What to run; `env` is the whole environment."""
+    """What to run; `env` is the whole environment.
+
+    `first_look_s` is when its tree is looked at for the first time: a look disturbs what runs at that moment.
+    """
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -54,6 +58,7 @@ class Command:
     grace_s: float = 5
     max_processes: int = 4096
     max_memory_bytes: int | None = None
+    first_look_s: float = tree.FIRST_INTERVAL_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,9 +169,17 @@ class Warden:
             return
 
     def run(
-        self, command: Command, on_output: OnOutput, *, cancelled: Callable[[], bool] = lambda: False
+        self,
+        command: Command,
+        on_output: OnOutput,
+        *,
+        cancelled: Callable[[], bool] = lambda: False,
+        streams: tuple[int, ...] = (),
     ) -> Exit:
-        """Run it to its end. `cancelled` is asked once `stop` works, so that no stop falls between two runs."""
+        """Run it to its end. `cancelled` is asked once `stop` works, so that no stop falls between two runs.
+
+        `streams` are open files for its stdout, stderr and, if there is a third, stdin; then `on_output` hears nothing.
+        """
         self._asked = ""
         if cancelled():
             return Exit(returncode=None, reason="stopped", message="stopped before it began")
@@ -177,10 +190,9 @@ class Warden:
             request = _request(command, self._runs)
         except (ValueError, FileNotFoundError) as error:  # not found: the directory we are in was removed
             return Exit(returncode=None, reason="launch_error", message=f"cannot run the command: {error}")
-        return self._run(command, request, on_output)
+        return self._run(command, request, _Pipes(on_output, streams))
 
-    def _run(self, command: Command, request: Mapping[str, Any], on_output: OnOutput) -> Exit:
-        pipes = _Pipes(on_output)
+    def _run(self, command: Command, request: Mapping[str, Any], pipes: "_Pipes") -> Exit:
         started = monotonic()
         done = False
         try:
@@ -199,7 +211,7 @@ class Warden:
             return _exit(report)
         return self._lost(command, monotonic() - started, report.get("crash", "it was killed"))
 
-    def _send(self, request: Mapping[str, Any], fds: tuple[int, int]) -> _Link:
+    def _send(self, request: Mapping[str, Any], fds: tuple[int, ...]) -> _Link:
         """Hand over the request, to a new warden if the one we had died idle."""
         try:
             link = self._link = self._link or _Link()
@@ -252,14 +264,14 @@ class Warden:
 
 
 class _Pipes:
-    """The read ends of a command's stdout and stderr."""
+    """The read ends of a command's stdout and stderr, unless it has open files for them."""
 
-    def __init__(self, on_output: OnOutput) -> None:
+    def __init__(self, on_output: OnOutput, given: tuple[int, ...] = ()) -> None:
         self._on_output = on_output
         self._streams: dict[int, Stream] = {}
-        self._write_ends: list[int] = []
+        self._write_ends = [os.dup(fd) for fd in given]
         self.poll = select.poll()
-        for stream in ("stdout", "stderr"):
+        for stream in () if given else STREAMS:
             self._open(stream)
 
     def _open(self, stream: Stream) -> None:
@@ -271,11 +283,10 @@ class _Pipes:
         self._write_ends.append(write_end)
         self.poll.register(read_end, select.POLLIN)
 
-    def take_write_ends(self) -> tuple[int, int]:
+    def take_write_ends(self) -> tuple[int, ...]:
         """For the caller to hand over and close."""
-        stdout, stderr = self._write_ends
-        self._write_ends = []
-        return stdout, stderr
+        ends, self._write_ends = self._write_ends, []
+        return tuple(ends)
 
     def read(self, fd: int) -> int:
         """Pass on what is there; at the end of the stream it is no longer waited for."""
@@ -320,6 +331,7 @@ def _request(command: Command, number: int) -> dict[str, Any]:
         "grace_s": command.grace_s,
         "max_processes": command.max_processes,
         "max_memory_bytes": command.max_memory_bytes,
+        "first_look_s": command.first_look_s,
     }
 
 

@@ -51,7 +51,7 @@ def serve(link: _socket.socket) -> None:
     """Run what is asked for, one command at a time, until the warden is gone."""
     os.setsid()
     while True:
-        data, passed, _flags, _address = link.recvmsg(HEAD_BYTES, _socket.CMSG_SPACE(8))
+        data, passed, _flags, _address = link.recvmsg(HEAD_BYTES, _socket.CMSG_SPACE(12))
         if not data:
             return
         length = int.from_bytes(data, "little")
@@ -59,7 +59,7 @@ def serve(link: _socket.socket) -> None:
         while len(request) < length:
             request += link.recv(min(length - len(request), MOST_BYTES))
         numbers = passed[0][2]
-        fds = [int.from_bytes(numbers[at : at + 4], sys.byteorder) for at in (0, 4)]
+        fds = [int.from_bytes(numbers[at : at + 4], sys.byteorder) for at in range(0, len(numbers), 4)]
         link.sendall(packed(run(*marshal.loads(request), *fds)))  # noqa: S302 - from the warden
         # Not before: the runner would wake up for the end of a stream while the clock runs.
         for fd in fds:
@@ -80,11 +80,13 @@ def run(
     signals: list[int],
     stdout: int,
     stderr: int,
+    *stdin: int,
 ) -> dict[str, Any]:
     """Run a command to its end; `posix_spawn` because it never copies this process."""
-    for fd in (stdout, stderr):
+    for fd in (stdout, stderr, *stdin):
         os.set_inheritable(fd, False)
     actions = [(os.POSIX_SPAWN_DUP2, stdout, 1), (os.POSIX_SPAWN_DUP2, stderr, 2)]
+    actions += [(os.POSIX_SPAWN_DUP2, fd, 0) for fd in stdin]
     try:
         os.chdir(cwd)
         started = monotonic()
@@ -95,10 +97,14 @@ def run(
         return {"errno": error.errno}
     except ValueError as error:
         return {"fault": str(error)}
-    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
-    ended = monotonic()
-    io = read(f"/proc/{child}/io")  # which is gone once it is reaped
-    _, status, usage = os.wait4(child, 0)
+    if hasattr(os, "waitid"):  # which Python for macOS had not before 3.13
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+        ended = monotonic()
+        io = read(f"/proc/{child}/io")  # which is gone once it is reaped
+        _, status, usage = os.wait4(child, 0)
+    else:
+        _, status, usage = os.wait4(child, 0)
+        ended, io = monotonic(), b""
     os.chdir("/")
     return {
         "started": started,

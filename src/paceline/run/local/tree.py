@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from time import monotonic, sleep
 
 TYPE_CHECKING = False
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     Sample = tuple[float, int, float, int]
 
+RSS_BYTES = 1 if sys.platform == "darwin" else 1024  # what `ru_maxrss` counts in
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 MARK = b"PACELINE_RUN_ID="
 SWEEP_WAIT_S = 10.0
@@ -237,7 +239,7 @@ def _reap(pids: Iterable[int]) -> None:
 class Watch:
     """What a run used: exact totals of what has ended, and samples of what has not."""
 
-    def __init__(self, started: float) -> None:
+    def __init__(self, started: float, first_look_s: float = FIRST_INTERVAL_S) -> None:
         self.started = started
         self.samples: list[Sample] = []
         self.user_s = self.system_s = 0.0
@@ -253,7 +255,7 @@ class Watch:
         self._last: tuple[float, int] | None = None
         self._interval_s = FIRST_INTERVAL_S
         self._spacing_s = 0.0
-        self.next_at = started + FIRST_INTERVAL_S
+        self.next_at = started + first_look_s
 
     def add_main(self, report: dict[str, Any]) -> None:
         """Count the command itself, by what its spawner found."""
@@ -263,6 +265,8 @@ class Watch:
         own_bytes = _peak_in(report["own_status"])
         if own_bytes is not None:
             self._unknown_below_bytes = own_bytes + COUNTING_ERROR_BYTES
+        elif sys.platform == "darwin":
+            self._unknown_below_bytes = 0
         usage = struct_rusage(report["usage"])
         if self._small_peak and usage.ru_minflt + usage.ru_majflt > self._small_peak[1] + FEW_FAULTS:
             self._small_peak = None
@@ -274,7 +278,7 @@ class Watch:
         self.system_s += usage.ru_stime
         self.waits += usage.ru_nvcsw
         self.preemptions += usage.ru_nivcsw
-        self._largest_bytes = max(self._largest_bytes, usage.ru_maxrss * 1024)
+        self._largest_bytes = max(self._largest_bytes, usage.ru_maxrss * RSS_BYTES)
         # Bytes through read and write calls: what reaches the disk depends on what the cache held before.
         for line in io.splitlines()[:2]:
             name, _, count = line.partition(b":")

@@ -169,7 +169,7 @@ class Link:
 
     def _receive(self) -> None:
         try:
-            data, fds, _flags, _address = socket.recv_fds(self._socket, 65536, 2)
+            data, fds, _flags, _address = socket.recv_fds(self._socket, 65536, 3)
         except ConnectionError:
             data, fds = b"", []
         for fd in fds:
@@ -203,7 +203,7 @@ class Run:
         """Run it to the end and say how it went."""
         fds, self._link.fds = self._link.fds, []
         self._link.ended = None
-        self._watch = Watch(monotonic())
+        self._watch = Watch(monotonic(), self._request["first_look_s"])
         try:
             self._program, self._cwd = self._link.spawner.start(self._request, fds)
         except LaunchError as error:
@@ -333,13 +333,21 @@ class Run:
                 raise LaunchError(what if fault else explain(ended["errno"], self._program, self._cwd))
             self._status = ended["status"]
             self._watch.add_main(ended)
-        while orphan := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
-            if orphan.si_pid == spawner.pid:
+        while orphan := ended_child():
+            if orphan == spawner.pid:
                 raise SpawnerGone(SPAWNER_GONE)
-            io = read_proc(f"/proc/{orphan.si_pid}/io")
-            _, _, usage = os.wait4(orphan.si_pid, 0)
+            io = read_proc(f"/proc/{orphan}/io")
+            _, _, usage = os.wait4(orphan, 0)
             self._watch.add_ended(io, usage)
         return self._status is None or any(pid != spawner.pid for pid in child_finder()(os.getpid(), 1))
+
+
+def ended_child() -> int:
+    """A child that has ended and can be reaped, 0 if there is none; a system without `waitid` hands us no orphans."""
+    if not hasattr(os, "waitid"):
+        return 0
+    found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    return found.si_pid if found else 0
 
 
 def tell_of_crash(link: Link) -> None:

@@ -1,0 +1,1 @@
+"""Benchmarks of every shape that asv has."""

@@ -1,0 +1,1 @@
+"""Packages inside of packages."""
