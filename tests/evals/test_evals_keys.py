@@ -1,6 +1,8 @@
 """Keys, paths and files: other content is never taken for the same, and no name leads out of the results."""
 
 import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -289,6 +291,36 @@ def test_edited_code_of_others_is_other_code(tmp_path: Path, monkeypatch: pytest
     assert keys() == first, "where the files lie decides nothing"
     with pytest.raises(PacelineError, match="there is no file"):
         take_file("./nowhere.py:Mine", place)
+
+
+SAYS = """
+import sys
+from pathlib import Path
+from paceline.evals.code import find_part, take_file
+print(find_part("benchmarks", take_file("./told.py:TOLD", Path(sys.argv[1]))))
+"""
+
+
+def test_an_edit_of_the_same_size_within_a_second_is_run(tmp_path: Path) -> None:
+    """Compiled forms are taken for current by size and second, so that they must not be used."""
+    files = {
+        "told.py": "from beside import A\nfrom parts.inner import B\nTOLD = (1, A, B)\n",
+        "beside.py": "A = 1\n",
+        "parts/__init__.py": "",
+        "parts/inner.py": "B = 1\n",
+    }
+    (tmp_path / "parts").mkdir()
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+    def told(number: str) -> str:
+        for name, text in files.items():
+            (tmp_path / name).write_text(text.replace("1", number))
+            os.utime(tmp_path / name, (1_700_000_000, 1_700_000_000))
+        command = [sys.executable, "-c", SAYS, str(tmp_path)]
+        return subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout
+
+    assert told("1") == "(1, 1, 1)\n"
+    assert told("2") == "(2, 2, 2)\n"
 
 
 def test_what_lies_beside_data_and_weights_decides_nothing(tmp_path: Path) -> None:

@@ -5,7 +5,15 @@ import hashlib
 import importlib.util
 import sys
 from collections.abc import Iterator, Mapping
+from importlib.machinery import (
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    SourceFileLoader,
+)
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from paceline import plugins
@@ -63,20 +71,55 @@ def _load(file: str) -> Any:
     known = sys.modules.get(name)
     if known is not None and getattr(known, "__file__", None) == str(path):
         return known
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
+    loader = _AsWritten(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    if spec is None:
         raise PacelineError(f"{path} cannot be imported")
     module = importlib.util.module_from_spec(spec)
     module.__paceline_file__ = file  # type: ignore[attr-defined]
     sys.modules[name] = module
-    if str(path.parent) not in sys.path:
-        sys.path.append(str(path.parent))  # for what it imports from beside it
+    _import_as_written(path.parent)
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except _FAULTS as error:
         del sys.modules[name]
         raise PacelineError(f"{path} cannot be imported: {type(error).__name__}: {error}") from error
     return module
+
+
+class _AsWritten(SourceFileLoader):
+    """Takes no compiled form: Python holds one for current if size and second of an edit are the same."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        code: CodeType = self.source_to_code(self.get_data(path), path)
+        return code
+
+
+_beside: set[str] = set()
+
+
+def _import_as_written(directory: Path) -> None:
+    """Let files import what lies beside them, as it is now."""
+    if not _beside:
+        sys.path_hooks.insert(0, _finder)
+    if directory.name not in ("site-packages", "dist-packages"):  # beside it lie all packages there are
+        _beside.add(str(directory))
+        for known in [one for one in sys.path_importer_cache if _is_beside(one)]:
+            del sys.path_importer_cache[known]
+    if str(directory) not in sys.path:
+        sys.path.append(str(directory))
+
+
+def _is_beside(place: str) -> bool:
+    path = Path(place)
+    return any(str(one) in _beside for one in (path, *path.parents)) and "site-packages" not in path.parts
+
+
+def _finder(place: str) -> FileFinder:
+    if not _is_beside(place):
+        raise ImportError(f"{place} is none of ours")
+    return FileFinder(place, (ExtensionFileLoader, EXTENSION_SUFFIXES), (_AsWritten, SOURCE_SUFFIXES))
 
 
 def code_sha256(*things: Any) -> str | None:
