@@ -236,7 +236,7 @@ def show_details(book: Book) -> None:
     """Each false alarm, each step of 3 % or more that was not reported, and each culprit that is wrong."""
     print()
     for one in false_alarms(book):
-        print(f"night {one.night}: false: {one.track} after {one.after}, until {one.until}")
+        print(f"night {one.night}: false: {one.track} after {one.after}, until {one.until}; {one.why}")
     for event in book.world.events:
         for number in event.tracks:
             track = book.world.tracks[number]

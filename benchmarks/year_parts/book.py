@@ -21,6 +21,7 @@ class Alarm:
     after: int
     until: int
     kind: str = "step"
+    why: str = ""
     is_from_branch: bool = False
     event: Event | None = None
 

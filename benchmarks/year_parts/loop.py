@@ -252,6 +252,7 @@ class Year:
             after=good.night,
             until=bad.night,
             kind=finding.kind,
+            why=f"{finding.kind}, {finding.stage}: {finding.message}",
             is_from_branch=good.is_branch or bad.is_branch,
         )
         new = self.book.alarm(alarm, also)

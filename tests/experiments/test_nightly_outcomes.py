@@ -133,6 +133,35 @@ def test_runs_are_counted_over_nights_until_no_more_are_made(
     assert store.finding(found.id).stage == "undecided", "that it is there was known"
 
 
+def test_a_change_in_a_known_incident_is_run_again_before_it_is_told(tmp_path: Path) -> None:
+    """Two series changed at one place: that the one has a cause proves nothing of the other."""
+    cases = {f"sort{number}": noisy(40, (30, 1.3), seed=number) for number in range(2)}
+    with open_store(tmp_path / "benchmark.db") as store:
+        add_nights(store, {name: values[:20] for name, values in cases.items()})
+        find_suspicions(store, None, "", list(cases))
+        add_nights(store, {name: values[20:] for name, values in cases.items()}, first=21)
+        newest = store.session("night-40")
+        assert newest is not None
+        first, second = find_suspicions(store, None, newest.id, list(cases))
+        assert first.finding and second.finding and first.finding.incident == second.finding.incident
+        store.settle(first.finding, "bisected", {"kind": "commit", "revision": "c" * 40})
+        left = [
+            one
+            for one in find_suspicions(store, None, newest.id, list(cases))
+            if one.finding and one.finding.stage not in night_module.SETTLED
+        ]
+        assert [one.series.case for one in left] == [second.series.case]
+
+
+def test_what_runs_in_turns_have_not_shown_is_not_told_as_worse(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = follow(store, monkeypatch, Followed(holds=None, message="Unsure", runs=30, unseen=True))
+    assert (found.verdict, found.stage, found.fails) == ("inconclusive", "suspected", False)
+    (suspected,) = suspicions(store)
+    assert suspected.runs_left(40) == 10, "another night may show it"
+
+
 def test_runs_for_a_suspicion_that_did_not_reproduce_count_when_it_turns_out_to_be_true(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

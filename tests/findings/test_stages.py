@@ -67,6 +67,37 @@ def test_what_did_not_reproduce_is_no_alarm(store: Store) -> None:
     assert "did not reproduce" in told.message
 
 
+def test_what_was_refuted_hides_nothing_that_comes_after_it(store: Store) -> None:
+    """Runs have refuted one change; another close by, or a much larger one at its place, is another one."""
+    (found,) = store.findings()
+    store.settle(found, "not_reproduced")
+    (refuted,) = store.findings()
+    add_nights(store, {"sort": noisy(4, (0, 1.3), seed=8)}, first=41)
+    detect(store)
+    (same,) = store.findings()
+    assert (same.id, same.stage) == (found.id, "not_reproduced"), "more of the same is no news"
+    assert (same.effect, same.last_good, same.first_bad) == (
+        refuted.effect,
+        refuted.last_good,
+        refuted.first_bad,
+    ), "what is kept is what was refuted"
+
+
+def test_a_change_next_to_one_that_was_refuted_is_news(tmp_path: Path) -> None:
+    with open_store(tmp_path / "benchmark.db") as store:
+        add_nights(store, {"sort": noisy(30)})
+        detect(store)
+        add_nights(store, {"sort": noisy(4, (0, 1.05), seed=4)}, first=31)
+        detect(store)
+        (small,) = store.findings()
+        store.settle(small, "not_reproduced")
+        for first, count in ((35, 2), (37, 8)):
+            add_nights(store, {"sort": noisy(count, (0, 1.3), seed=5 + count)}, first=first)
+            detect(store)
+        (large,) = store.findings()
+        assert (large.stage, large.fails) == ("suspected", True) and (large.effect or 0) > 0.2
+
+
 def test_once_the_cause_is_known_it_is_the_only_suspect(store: Store) -> None:
     (found,) = store.findings()
     store.settle(found, "bisected", CULPRIT)

@@ -231,6 +231,8 @@ def _new(found: _Found, change: Change, kind: Kind, known: Iterable[Finding]) ->
 
 def _finding(found: _Found, change: Change, known: Finding, suspects: tuple[Suspect, ...]) -> Finding:
     """A finding as it is now."""
+    if known.stage == "not_reproduced":
+        return replace(known, stands=True)  # Where it is and how large it is says what was refuted.
     judged = found.judged
     at = judged.points[change.index]
     undone = change.verdict == "worse" and change.undone_at is not None
@@ -297,6 +299,7 @@ def match(known: Sequence[Finding], judged: Judged, changes: Sequence[Change]) -
             and (position := _position(finding, judged)) is not None
             for change in changes
             if change.verdict == finding.verdict
+            and not (finding.stage == "not_reproduced" and _is_other(finding, judged, change))
             and (
                 abs(change.index - position) <= FARTHEST
                 or (
@@ -314,6 +317,15 @@ def match(known: Sequence[Finding], judged: Judged, changes: Sequence[Change]) -
             matched[index] = finding
             taken.add(ident)
     return matched
+
+
+def _is_other(refuted: Finding, judged: Judged, change: Change) -> bool:
+    """Whether a change is not what runs have refuted: it is much larger, or lies elsewhere."""
+    times, known = judged.points.times, abs(refuted.effect or 0.0)
+    is_apart = (
+        times[change.first_bad] <= refuted.last_good.time or times[change.last_good] >= refuted.first_bad.time
+    )
+    return is_apart or abs(change.effect) > 2 * known
 
 
 def _position(finding: Finding, judged: Judged) -> int | None:

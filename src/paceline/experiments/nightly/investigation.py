@@ -79,13 +79,14 @@ class Followed:
     """What came of a suspicion: whether it holds (None: not known), and the bisection that looked for its cause.
 
     `runs` are those that were made tonight; once all are spent that may be made, and the cause is not known, it is
-    `undecided`.
+    `undecided`. `unseen`: the old and the new state were run in turns, and have shown no difference so far.
     """
 
     holds: bool | None
     message: str
     runs: int = 0
     undecided: bool = False
+    unseen: bool = False
     bisection: Mapping[str, Any] = field(default_factory=dict)
     difference: Comparison | None = None
     out: Path | None = None
@@ -128,6 +129,8 @@ def _follow(suspected: Suspected, store: Store, night: Night) -> Followed:
     if (bracket.steps is None or not night.bisects) and suspected.stage == "confirmed":
         return Followed(holds=True, message="Confirmed on an earlier night.", notes=bracket.notes)
     if left < FEWEST_RUNS:
+        if suspected.stage != "confirmed" and bracket.steps is not None:
+            return Followed(holds=False, message=f"Not confirmed by {suspected.runs} runs on earlier nights.")
         spent = f"Not decided by {suspected.runs} runs on earlier nights"
         return Followed(holds=None, message=f"{spent}: no more are made for it.", undecided=True)
     if bracket.steps is None:
@@ -149,8 +152,10 @@ def _follow(suspected: Suspected, store: Store, night: Night) -> Followed:
         result = run_bisection(task, tell, ends_at_s=night.ends_at_s, most_runs=left - made)
     write_result(result, task.out)
     followed = replace(_concluded(result, task.out), runs=made, undecided=made >= left)
-    if followed.holds is None and followed.undecided and not suspected.is_certain:
-        return replace(followed, holds=False, message=f"Not confirmed by {made} runs.")
+    if followed.holds is None and result.ending == "unsure" and suspected.stage != "confirmed":
+        if followed.undecided:
+            return replace(followed, holds=False, message=f"Not confirmed by {suspected.runs + made} runs.")
+        return replace(followed, unseen=True)
     return followed
 
 
@@ -332,7 +337,7 @@ def _settled(
     elif stage != "suspected" or suspected.finding:
         kept = store.settle(finding, stage, culprit, followed.runs)
         finding = replace(finding, stage=kept.stage, culprit=kept.culprit, runs=kept.runs)
-    holds = followed.holds or (followed.holds is None and suspected.is_certain)
+    holds = followed.holds or (followed.holds is None and suspected.is_certain and not followed.unseen)
     notes = "".join(f" Note: {note}." for note in followed.notes)
     return replace(
         finding,

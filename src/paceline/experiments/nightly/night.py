@@ -113,7 +113,9 @@ def _follow_up(report: Report, database: str, night: Night) -> Report:
             for one in suspicions
             if one not in settled and (one.is_certain or one.runs_left(options.max_runs) >= FEWEST_RUNS)
         ]
-        chosen = others[: options.suspects]
+        # A change that the history shows fails the session if it is not refuted, so that all such are run again.
+        certain = sum(one.is_certain for one in others)
+        chosen = others[: max(certain, options.suspects)]
         if len(others) > len(chosen):
             night.note(f"{len(others) - len(chosen)} weaker suspicions are left for another night")
         try:

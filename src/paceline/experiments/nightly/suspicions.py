@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -34,7 +34,7 @@ class Suspected:
     """A metric of a case that may have got worse after `good` and not after `bad`.
 
     `finding` is the change that the history knows; without one it is a suspicion about the newest values. `also` are
-    metrics and cases that changed in the same place.
+    metrics and cases of which the newest values look odd since the same place.
     """
 
     series: SeriesKey
@@ -87,7 +87,8 @@ def find_suspicions(
     metrics: Sequence[str] = (),
     own_class: str = "",
 ) -> list[Suspected]:
-    """All suspicions about these cases, one for each place in the history, the strongest first.
+    """All suspicions about these cases, the strongest first: each change that the history shows, since another one
+    at its place does not prove it; of values that look odd, one for each place.
 
     With a class of machines, none of others speaks for one of it.
     """
@@ -111,7 +112,7 @@ def find_suspicions(
             newest = _newest(series, order, session_id, own, refuted[key])
             found += [_with_runs(one, refuted[key]) for one in newest]
     merged = [one for several in split_by_machine(found, own_class) for one in _merged(several)]
-    return sorted(merged, key=lambda one: (not one.is_certain, -one.weight))
+    return _ranked(merged)
 
 
 def split_by_machine(
@@ -202,13 +203,26 @@ def _newest(
 
 
 def _merged(found: Iterable[Suspected]) -> Iterator[Suspected]:
-    """One for each incident or place, which speaks for the others: the certain before the suspicious."""
-    leads: dict[object, Suspected] = {}
-    for one in sorted(found, key=lambda one: (not one.is_certain, -one.weight)):
-        place = one.finding.incident if one.finding and one.finding.incident else (one.good, one.bad)
-        lead = leads.get(place)
-        leads[place] = one if lead is None else replace(lead, also=(*lead.also, one.series))
+    """All that are certain, and one for each place of others, which speaks for the rest of them."""
+    leads: dict[tuple[Place, Place], Suspected] = {}
+    for one in sorted(found, key=lambda one: -one.weight):
+        if one.is_certain:
+            yield one
+            continue
+        lead = leads.get((one.good, one.bad))
+        leads[one.good, one.bad] = one if lead is None else replace(lead, also=(*lead.also, one.series))
     yield from leads.values()
+
+
+def _ranked(found: Iterable[Suspected]) -> list[Suspected]:
+    """The certain before the others, and of each incident one before any other: it may find the cause for all."""
+    ranked: list[tuple[bool, int, float, Suspected]] = []
+    seen: Counter[str] = Counter()
+    for one in sorted(found, key=lambda one: -one.weight):
+        incident = one.finding.incident if one.finding else ""
+        ranked.append((not one.is_certain, seen[incident] if incident else 0, -one.weight, one))
+        seen[incident] += 1
+    return [one for *_, one in sorted(ranked, key=lambda rank: rank[:-1])]
 
 
 def _is_over(finding: Finding, points: Sequence[Point], before: Sequence[float]) -> bool:
